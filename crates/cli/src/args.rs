@@ -1,0 +1,224 @@
+//! The command line: every command, and the options that all of them share. Each command's own options stand with it.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use clap::{Args, ColorChoice, Parser, Subcommand};
+
+use crate::commands::audit::AuditArgs;
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ConfigCommand;
+use crate::commands::decide::DecideArgs;
+use crate::commands::ledger::LedgerArgs;
+use crate::commands::ls::LsArgs;
+use crate::commands::report::ReportArgs;
+use crate::commands::serve::ServeArgs;
+use crate::commands::show::ShowArgs;
+use crate::commands::stats::StatsArgs;
+use crate::commands::token::TokenCommand;
+use crate::output::Format;
+
+/// Lazaret keeps dead letters: what failed, whole, with why, until somebody decides.
+#[derive(Parser, Debug)]
+#[command(name = "lazaret", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// Reads the words of a command line, the name of the program first; clap ends the process on a wrong one.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Cli {
+        Cli::parse_from(mark_excluding(words.into_iter().collect()))
+    }
+}
+
+/// Stands before a filter word with a hyphen on its way through clap. No argument can hold it.
+const MARK: char = '\0';
+
+/// Marks words of `ls` such as `-status:resolved`, which clap would take for flags. None of our flags is like that.
+fn mark_excluding(mut words: Vec<OsString>) -> Vec<OsString> {
+    let Some(ls) = words.iter().position(|word| word == "ls") else { return words };
+    for word in &mut words[ls..] {
+        let Some(text) = word.to_str() else { continue };
+        let key = text.strip_prefix('-').and_then(|rest| rest.split_once(':')).map_or("", |(key, _)| key);
+        if !key.is_empty() && key.chars().all(|c| c.is_ascii_alphabetic()) {
+            *word = format!("{MARK}{text}").into();
+        }
+    }
+    words
+}
+
+/// Takes a filter word as it was typed.
+pub fn filter_word(word: &str) -> Result<String, std::convert::Infallible> {
+    Ok(word.trim_start_matches(MARK).to_owned())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret serve                                 start on http://127.0.0.1:7070, letters in ./lazaret-data
+  lazaret report failed.ndjson                  hand over letters
+  lazaret ls queue:billing error:Timeout        find them
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000
+  lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
+
+`lazaret COMMAND --help` has more of them.";
+
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Address of the server
+    #[arg(
+        long,
+        global = true,
+        env = "LAZARET_URL",
+        default_value = "http://127.0.0.1:7070",
+        help_heading = "Server"
+    )]
+    pub url: String,
+
+    /// Access token; the environment is the safer place, other users can see command lines
+    #[arg(long, global = true, env = "LAZARET_TOKEN", hide_env_values = true, help_heading = "Server")]
+    token: Option<Secret>,
+
+    /// Print JSON: the server's own answer where there is one
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+
+    /// When to use colour; NO_COLOR is obeyed
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: ColorChoice,
+}
+
+impl Global {
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+
+    /// The token, unless it is empty, as a variable that was only declared is.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.0.trim()).filter(|token| !token.is_empty())
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone)]
+struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run the service
+    Serve(ServeArgs),
+    /// Hand over dead letters, as JSON or NDJSON, from files or stdin
+    Report(ReportArgs),
+    /// List letters, newest death first; pending ones unless the filter says otherwise
+    Ls(LsArgs),
+    /// Show one letter whole: error, attempts, lives, payload
+    Show(ShowArgs),
+    /// Count letters by status, queue, type, error and class
+    Stats(StatsArgs),
+    /// Show where every captured letter went; `verify` counts them anew
+    Ledger(LedgerArgs),
+    /// Say that the work of letters is done
+    #[command(after_help = crate::commands::decide::EXAMPLES_RESOLVE)]
+    Resolve(DecideArgs),
+    /// Say that letters shall never be sent again
+    #[command(after_help = crate::commands::decide::EXAMPLES_DISCARD)]
+    Discard(DecideArgs),
+    /// Make resolved or discarded letters pending again
+    #[command(after_help = crate::commands::decide::EXAMPLES_REOPEN)]
+    Reopen(DecideArgs),
+    /// Put a legal hold on letters: nothing removes them until it is released
+    #[command(after_help = crate::commands::decide::EXAMPLES_HOLD)]
+    Hold(DecideArgs),
+    /// Take the hold off letters
+    #[command(after_help = crate::commands::decide::EXAMPLES_RELEASE)]
+    Release(DecideArgs),
+    /// Make, list and revoke access tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Show who decided what, newest first
+    Audit(AuditArgs),
+    /// Check or show the configuration that `serve` would use
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let cli = Cli::parse_from(["lazaret", "--token", "lzr_secret", "stats"]);
+        assert_eq!(cli.global.token(), Some("lzr_secret"));
+        assert!(!format!("{cli:?}").contains("lzr_secret"));
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            let mut inner = command.get_subcommands().filter(|inner| inner.get_name() != "help").peekable();
+            if inner.peek().is_none() {
+                let help = command.get_after_help().map(|help| help.to_string()).unwrap_or_default();
+                assert!(help.contains("Examples:\n  lazaret "), "{path} has no examples");
+            }
+            inner.for_each(|command| check(command, &path));
+        }
+        check(&Cli::command(), "");
+    }
+
+    #[test]
+    fn filters_may_exclude_and_options_may_follow() {
+        let read = |words: &[&str]| {
+            let cli = Cli::read(["lazaret", "ls"].iter().chain(words).map(OsString::from));
+            let format = cli.global.format();
+            let Command::Ls(args) = cli.command else { panic!("not ls") };
+            (args.filter, args.all_pages, format)
+        };
+        let (filter, _, format) = read(&["queue:a", "-status:resolved", "--limit", "5", "--json"]);
+        assert_eq!((filter, format), (vec!["queue:a".into(), "-status:resolved".into()], Format::Json));
+        let (filter, all_pages, _) = read(&["-status:resolved", "--sort", "-createdAt", "--all-pages"]);
+        assert_eq!((filter, all_pages), (vec!["-status:resolved".to_owned()], true));
+        let words =
+            |words: &[&str]| Cli::try_parse_from(mark_excluding(words.iter().map(OsString::from).collect()));
+        assert!(words(&["lazaret", "ls", "--limt", "5"]).is_err());
+        assert!(words(&["lazaret", "ls", "-x"]).is_err());
+    }
+
+    #[test]
+    fn a_decision_needs_exactly_one_way_to_name_letters() {
+        let id = "019a8b1c-7e00-7000-8000-000000000000";
+        let parse = |args: &[&str]| Cli::try_parse_from([&["lazaret", "discard"], args].concat());
+        assert!(parse(&[id]).is_ok());
+        assert!(parse(&["--filter", "queue:a", "--expect", "3"]).is_ok());
+        assert!(parse(&["--all", "--expect", "3"]).is_ok());
+        for bad in
+            [&[][..], &["x"], &[id, "--all"], &[id, "--expect", "1"], &["--all", "--filter", "queue:a"]]
+        {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

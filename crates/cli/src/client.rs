@@ -1,0 +1,369 @@
+//! The server over HTTP: one request, one answer, and what a refusal says.
+//!
+//! Never prints; never shows the token, not even in `Debug`.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, StatusCode, Url};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::failure::{Exit, Failure};
+use crate::output::escape;
+
+/// Loopback and local networks answer at once; more than this is a wrong address.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A little more than the server allows a request, so that the server's own answer comes first.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// Text that a foreign server may put into our errors.
+const QUOTED_CHARS_MAX: usize = 200;
+
+#[derive(Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+}
+
+/// A body with its content type.
+#[derive(Debug)]
+pub struct Content {
+    pub media_type: &'static str,
+    pub bytes: bytes::Bytes,
+}
+
+impl Content {
+    pub fn json(value: &serde_json::Value) -> Content {
+        Content { media_type: "application/json", bytes: value.to_string().into() }
+    }
+}
+
+/// An answer that is not a refusal.
+#[derive(Debug)]
+pub struct Answer {
+    pub bytes: bytes::Bytes,
+    url: Url,
+}
+
+impl Answer {
+    pub fn text(&self) -> Result<&str, ClientError> {
+        std::str::from_utf8(&self.bytes).map_err(|_| ClientError::Foreign { url: self.url.clone() })
+    }
+
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.bytes).map_err(|_| ClientError::Foreign { url: self.url.clone() })
+    }
+}
+
+/// What the server says when it refuses; texts are already harmless for a terminal.
+#[derive(Debug)]
+pub struct Problem {
+    pub status: StatusCode,
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+    /// How long the server asks us to wait before we try again.
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub enum ClientError {
+    /// Start the server, or name another address.
+    Unreachable {
+        url: Url,
+        source: reqwest::Error,
+    },
+    /// Try again: the connection broke or the answer did not come in time.
+    Lost {
+        url: Url,
+        source: reqwest::Error,
+    },
+    /// Whatever answers there does not speak our API.
+    Foreign {
+        url: Url,
+    },
+    Refused(Problem),
+}
+
+impl Client {
+    pub fn new(url: &str, token: Option<&str>) -> Result<Client, Failure> {
+        let base = base_url(url)?;
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("lazaret/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers(token)?);
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        if base.scheme() == "http" {
+            // Otherwise a machine without root certificates could not even talk to itself.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| {
+            Failure::failed(format!("cannot prepare the connection: {}", causes(&error)))
+                .hint("https needs the root certificates of the system (ca-certificates)")
+        })?;
+        Ok(Client { http, base })
+    }
+
+    /// Whether the server is on this machine.
+    pub fn is_local(&self) -> bool {
+        is_loopback(&self.base)
+    }
+
+    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Answer, ClientError> {
+        self.send(Method::GET, api_url(&self.base, path, query), None).await
+    }
+
+    pub async fn delete(&self, path: &[&str]) -> Result<Answer, ClientError> {
+        self.send(Method::DELETE, api_url(&self.base, path, &[]), None).await
+    }
+
+    pub async fn post(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        content: Content,
+    ) -> Result<Answer, ClientError> {
+        self.send(Method::POST, api_url(&self.base, path, query), Some(content)).await
+    }
+
+    async fn send(&self, method: Method, url: Url, content: Option<Content>) -> Result<Answer, ClientError> {
+        let mut request = self.http.request(method, url.clone());
+        if let Some(content) = content {
+            request = request.header(CONTENT_TYPE, content.media_type).body(content.bytes);
+        }
+        let response = request.send().await.map_err(|error| failed(&url, error))?;
+        let status = response.status();
+        let headers = response.headers().clone();
+        let bytes = response.bytes().await.map_err(|error| failed(&url, error))?;
+        if !status.is_success() {
+            return Err(refusal(&url, status, &headers, &bytes));
+        }
+        Ok(Answer { bytes, url })
+    }
+}
+
+fn api_url(base: &Url, path: &[&str], query: &[(&str, &str)]) -> Url {
+    let mut url = base.clone();
+    // `base_url` lets only addresses through that can have a path.
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(["api", "v1"]).extend(path);
+    }
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    url
+}
+
+fn failed(url: &Url, error: reqwest::Error) -> ClientError {
+    let url = url.clone();
+    let source = error.without_url();
+    if source.is_connect() {
+        ClientError::Unreachable { url, source }
+    } else {
+        ClientError::Lost { url, source }
+    }
+}
+
+/// Reads a problem document, or makes the best of what came instead.
+fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> ClientError {
+    #[derive(Deserialize)]
+    struct Document {
+        code: String,
+        title: Option<String>,
+        detail: Option<String>,
+        hint: Option<String>,
+    }
+    let Ok(document) = serde_json::from_slice::<Document>(bytes) else {
+        return ClientError::Foreign { url: url.clone() };
+    };
+    let message = document.detail.or(document.title).unwrap_or_else(|| status.to_string());
+    let retry_after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    ClientError::Refused(Problem {
+        status,
+        code: document.code,
+        message: escape::line(&message),
+        hint: document.hint.map(|hint| escape::line(&hint)),
+        retry_after: retry_after.map(Duration::from_secs),
+    })
+}
+
+fn headers(token: Option<&str>) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    if let Some(token) = token {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+            Failure::misuse("the token has characters that no token has")
+                .hint("a token is lzr_ and 43 letters and digits; check --token or LAZARET_TOKEN")
+        })?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn base_url(text: &str) -> Result<Url, Failure> {
+    let example = "write it like http://127.0.0.1:7070 or https://lazaret.example.com";
+    let shown: String = text.chars().take(QUOTED_CHARS_MAX).collect();
+    let url: Url = text
+        .parse()
+        .map_err(|_| Failure::misuse(format!("`{shown}` is not an address of a server")).hint(example))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::misuse("the address of the server holds a name or password")
+            .hint("give a token with --token or LAZARET_TOKEN instead"));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(Failure::misuse(format!("`{shown}` is not an address of a server")).hint(example));
+    }
+    Ok(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Where the request went, without what it asked.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+impl ClientError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ClientError::Unreachable { url, .. } if is_loopback(url) => {
+                Some("is it running? start it with: lazaret serve".into())
+            }
+            ClientError::Unreachable { .. } => {
+                Some("is it running, and is --url (LAZARET_URL) right?".into())
+            }
+            ClientError::Lost { .. } => {
+                Some("look at the server's log; whether the request took effect is not known".into())
+            }
+            ClientError::Foreign { .. } => {
+                Some("is --url (LAZARET_URL) the address of a Lazaret server?".into())
+            }
+            ClientError::Refused(problem) => problem.hint.clone().or_else(|| match problem.code.as_str() {
+                "unauthorized" => Some("pass a token with --token or LAZARET_TOKEN".into()),
+                "forbidden" => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
+                _ => None,
+            }),
+        }
+    }
+
+    pub fn exit(&self) -> Exit {
+        match self {
+            // What was typed was wrong; a body that is not JSON came from a file and is a failure.
+            ClientError::Refused(problem)
+                if problem.status == StatusCode::BAD_REQUEST && problem.code != "bad_json" =>
+            {
+                Exit::Misuse
+            }
+            ClientError::Refused(_)
+            | ClientError::Unreachable { .. }
+            | ClientError::Lost { .. }
+            | ClientError::Foreign { .. } => Exit::Failed,
+        }
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Unreachable { url, .. } => write!(f, "cannot reach the server at {}", origin(url)),
+            ClientError::Lost { url, source } if source.is_timeout() => {
+                write!(f, "the server at {} did not answer in time", origin(url))
+            }
+            ClientError::Lost { url, .. } => {
+                write!(f, "lost the connection to the server at {}", origin(url))
+            }
+            ClientError::Foreign { url } => {
+                write!(f, "what answers at {} does not speak Lazaret's API", origin(url))
+            }
+            ClientError::Refused(problem) => f.write_str(&problem.message),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientError::Unreachable { source, .. } | ClientError::Lost { source, .. } => Some(source),
+            ClientError::Foreign { .. } | ClientError::Refused(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, body: &str) -> ClientError {
+        let url = "http://127.0.0.1:7070/".parse().unwrap();
+        refusal(&url, StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes())
+    }
+
+    #[test]
+    fn addresses_with_secrets_or_without_a_server_are_refused() {
+        for bad in ["", "lazaret", "ftp://x", "http://u:p@x", "http://x/?a=b", "http://x#y", "file:///x"] {
+            assert!(base_url(bad).is_err(), "{bad}");
+        }
+        let message = base_url("http://user:secret@x").unwrap_err().to_string();
+        assert!(!message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        let is = |url: &str| is_loopback(&base_url(url).unwrap());
+        assert!(is("http://127.0.0.1:7070") && is("http://localhost") && is("http://[::1]:7070"));
+        assert!(!is("http://10.0.0.7:7070") && !is("https://localhost.example.com"));
+    }
+
+    #[test]
+    fn a_problem_is_told_with_its_hint_and_without_harm() {
+        let body =
+            r#"{"code":"count_mismatch","title":"t","detail":"5 match\u001b[2J, not 3","hint":"pass 5"}"#;
+        let error = refused(409, body);
+        assert_eq!(error.to_string(), "5 match\\u{1b}[2J, not 3");
+        assert_eq!((error.hint().as_deref(), error.exit()), (Some("pass 5"), Exit::Failed));
+        assert_eq!(refused(400, r#"{"code":"bad_filter"}"#).exit(), Exit::Misuse);
+        assert_eq!(refused(400, r#"{"code":"bad_json"}"#).exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn an_answer_that_is_no_problem_document_is_foreign() {
+        assert!(matches!(refused(502, "<html>bad gateway</html>"), ClientError::Foreign { .. }));
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_one_is_not_repeated() {
+        let error = headers(Some("lzr_\nsecret")).unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+        let sent = headers(Some("lzr_x")).unwrap();
+        assert!(!format!("{sent:?}").contains("lzr_x"));
+    }
+
+    #[test]
+    fn a_path_prefix_of_a_proxy_is_kept() {
+        let base = base_url("http://x/lazaret/").unwrap();
+        let url = api_url(&base, &["dead-letters"], &[("q", "queue:a b")]);
+        assert_eq!(url.as_str(), "http://x/lazaret/api/v1/dead-letters?q=queue%3Aa+b");
+    }
+}

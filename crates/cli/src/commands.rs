@@ -1,0 +1,41 @@
+//! The commands, one file for each. They decide nothing about letters; the server does.
+
+pub mod audit;
+pub mod completions;
+pub mod config;
+pub mod decide;
+pub mod ledger;
+pub mod ls;
+pub mod report;
+pub mod serve;
+pub mod show;
+pub mod stats;
+pub mod token;
+
+use lazaret_core::lifecycle::Action;
+
+use crate::args::{Cli, Command};
+use crate::client::Client;
+use crate::failure::Outcome;
+use crate::output::Screen;
+
+pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let client = || Client::new(&cli.global.url, cli.global.token());
+    match cli.command {
+        Command::Serve(args) => serve::run(args, screen).await,
+        Command::Report(args) => report::run(args, client()?, screen).await,
+        Command::Ls(args) => ls::run(args, &client()?, screen).await,
+        Command::Show(args) => show::run(args, &client()?, screen).await,
+        Command::Stats(args) => stats::run(args, &client()?, screen).await,
+        Command::Ledger(args) => ledger::run(args, &client()?, screen).await,
+        Command::Resolve(args) => decide::run(Action::Resolve, args, &client()?, screen).await,
+        Command::Discard(args) => decide::run(Action::Discard, args, &client()?, screen).await,
+        Command::Reopen(args) => decide::run(Action::Reopen, args, &client()?, screen).await,
+        Command::Hold(args) => decide::run(Action::Hold, args, &client()?, screen).await,
+        Command::Release(args) => decide::run(Action::Release, args, &client()?, screen).await,
+        Command::Token(command) => token::run(command, &client()?, screen).await,
+        Command::Audit(args) => audit::run(args, &client()?, screen).await,
+        Command::Config(command) => config::run(command, screen),
+        Command::Completions(args) => completions::run(&args, screen),
+    }
+}

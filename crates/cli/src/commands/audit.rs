@@ -1,0 +1,97 @@
+//! `lazaret audit`: who decided what, and why.
+
+use clap::Args;
+
+use crate::answers::{AuditEntry, AuditPage};
+use crate::client::Client;
+use crate::failure::Outcome;
+use crate::output::table::{Column, Table};
+use crate::output::{Format, Screen, moment};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret audit
+  lazaret audit --limit 200
+  lazaret audit --json | jq -r '.items[] | [.at, .actor, .action, .reason] | @tsv'";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct AuditArgs {
+    /// Entries to show
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+
+    /// Entries before this position
+    #[arg(long, value_name = "POSITION")]
+    before: Option<u64>,
+}
+
+pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let limit = args.limit.to_string();
+    let before = args.before.map(|before| before.to_string());
+    let mut query = vec![("limit", limit.as_str())];
+    query.extend(before.as_ref().map(|before| ("before", before.as_str())));
+    let answer = client.get(&["audit"], &query).await?;
+    if screen.format == Format::Json {
+        screen.json(answer.text()?)?;
+        return Ok(Outcome::Done);
+    }
+    let page: AuditPage = answer.read()?;
+    if page.items.is_empty() {
+        screen.note("nobody has decided anything yet");
+        return Ok(Outcome::Done);
+    }
+    screen.table(&table(&page.items))?;
+    if let Some(before) = page.next_before {
+        screen.note(&format!("older: lazaret audit --limit {limit} --before {before}"));
+    }
+    Ok(Outcome::Done)
+}
+
+fn table(entries: &[AuditEntry]) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("AT"),
+        Column::cut("ACTOR"),
+        Column::whole("ROLE").left_out(1),
+        Column::whole("ACTION"),
+        Column::number("LETTERS"),
+        Column::cut("WHICH"),
+        Column::cut("REASON"),
+    ]);
+    for entry in entries {
+        let which = entry.letter_id.as_ref().or(entry.filter.as_ref()).or(entry.operation_id.as_ref());
+        table.row(vec![
+            entry.at.as_str().into(),
+            entry.actor.as_str().into(),
+            (&entry.role).into(),
+            entry.action.as_str().into(),
+            moment::count(entry.count).into(),
+            which.map_or("", String::as_str).into(),
+            (&entry.reason).into(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Colour;
+
+    #[test]
+    fn decisions_are_listed_with_actor_and_reason() {
+        let entry = |json| serde_json::from_value::<AuditEntry>(json).unwrap();
+        let entries = [
+            entry(serde_json::json!({
+                "at": "2025-11-15T03:00:00.000Z", "actor": "anna", "role": "operator", "action": "discard",
+                "operationId": "019a8b1c-7e00-7000-8000-000000000009", "filter": "queue:billing",
+                "count": 412, "reason": "test data",
+            })),
+            entry(serde_json::json!({
+                "at": "2025-11-15T02:00:00.000Z", "actor": "loopback", "role": "admin", "action": "hold",
+                "letterId": "019a8b1c-7e00-7000-8000-000000000000", "count": 1, "reason": "case\n12",
+            })),
+        ];
+        insta::assert_snapshot!(table(&entries).render(None, Colour::Off));
+    }
+}

@@ -1,0 +1,186 @@
+//! `lazaret resolve`, `discard`, `reopen`, `hold` and `release`: decisions on named letters or by a filter.
+
+mod bulk;
+
+use clap::{ArgGroup, Args};
+use lazaret_core::filter::Filter;
+use lazaret_core::id::LetterId;
+use lazaret_core::lifecycle::Action;
+use serde_json::json;
+
+use crate::answers::LetterSummary;
+use crate::client::{Client, ClientError, Content};
+use crate::failure::{Failure, Outcome, explain};
+use crate::filter;
+use crate::output::{Format, Screen, escape, json_text};
+
+pub const EXAMPLES_RESOLVE: &str = "\
+Examples:
+  lazaret resolve 019a8b1c-7e00-7000-8000-000000000000 --reason 'booked by hand'
+  lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
+
+By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`.
+Exit code 1 when a letter was refused or skipped.";
+
+pub const EXAMPLES_DISCARD: &str = "\
+Examples:
+  lazaret discard 019a8b1c-7e00-7000-8000-000000000000 --reason 'test data'
+  lazaret discard --filter 'queue:demo age:>30d'      asks for the number on a terminal
+  lazaret discard --filter 'queue:demo age:>30d' --expect 412
+
+By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`.
+A letter on hold is not discarded. Exit code 1 when a letter was refused or skipped.";
+
+pub const EXAMPLES_REOPEN: &str = "\
+Examples:
+  lazaret reopen 019a8b1c-7e00-7000-8000-000000000000 --reason 'was not fixed after all'
+  lazaret reopen --filter 'status:discarded queue:billing since:2h' --expect 412
+
+By filter, resolved and discarded letters are meant unless the filter says otherwise.
+Exit code 1 when a letter was refused or skipped.";
+
+pub const EXAMPLES_HOLD: &str = "\
+Examples:
+  lazaret hold 019a8b1c-7e00-7000-8000-000000000000 --reason 'case 12/2026'
+  lazaret hold --filter 'tenant:acme' --expect 412 --reason 'case 12/2026'
+
+By filter, letters of every status are meant.
+Exit code 1 when a letter was refused or skipped.";
+
+pub const EXAMPLES_RELEASE: &str = "\
+Examples:
+  lazaret release 019a8b1c-7e00-7000-8000-000000000000 --reason 'case closed'
+  lazaret release --filter 'tenant:acme held:yes' --expect 412
+
+By filter, letters of every status are meant.
+Exit code 1 when a letter was refused or skipped.";
+
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("letters").required(true).args(["ids", "filter", "all"]))]
+pub struct DecideArgs {
+    /// The letters, by id
+    #[arg(value_name = "ID", value_parser = LetterId::parse)]
+    ids: Vec<LetterId>,
+
+    /// The letters that match a filter, such as 'queue:billing since:24h'
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
+
+    /// Every letter there is, whatever its status
+    #[arg(long)]
+    all: bool,
+
+    /// How many letters that are; when it is another number, nothing is done
+    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    expect: Option<u64>,
+
+    /// Why, for the audit log; a hold needs it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What a decision by filter is about.
+#[derive(Debug)]
+enum Selection {
+    Matching(Filter),
+    All,
+}
+
+pub async fn run(
+    action: Action,
+    args: DecideArgs,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let reason = args.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    if action == Action::Hold && reason.is_none() {
+        return Err(Failure::misuse("a hold needs a reason")
+            .hint("say why with --reason: whoever wants to release it has to know")
+            .into());
+    }
+    if !args.ids.is_empty() {
+        return by_id(action, &args.ids, reason, client, screen).await;
+    }
+    let selection = match args.filter {
+        None => Selection::All,
+        Some(text) => {
+            let wanted = filter::read(&text)?;
+            if wanted.is_empty() {
+                return Err(Failure::misuse("the filter is empty and would match every letter")
+                    .hint("say --all if that is meant")
+                    .into());
+            }
+            Selection::Matching(filter::with_default_status(wanted, &filter::movable(action)))
+        }
+    };
+    bulk::run(bulk::Request { action, selection, expect: args.expect, reason }, client, screen).await
+}
+
+/// Decides letter by letter; one that is refused does not stop the others.
+async fn by_id(
+    action: Action,
+    ids: &[LetterId],
+    reason: Option<&str>,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let mut failed = 0;
+    for id in ids {
+        let id = id.to_string();
+        let content = Content::json(&reason.map_or(json!({}), |reason| json!({ "reason": reason })));
+        match client.post(&["dead-letters", &id, action.name()], &[], content).await {
+            Ok(answer) => match screen.format {
+                Format::Json => screen.line(&json_text::on_one_line(answer.text()?))?,
+                Format::Text => {
+                    let letter: LetterSummary = answer.read()?;
+                    let held = if letter.hold.is_some() { ", held" } else { "" };
+                    let text = format!("{id} {}: is {}{held}", past(action), escape::line(&letter.status));
+                    screen.line(&text)?;
+                }
+            },
+            // The next letter would meet the same.
+            Err(error @ (ClientError::Unreachable { .. } | ClientError::Foreign { .. })) => {
+                return Err(error.into());
+            }
+            Err(error @ (ClientError::Refused(_) | ClientError::Lost { .. })) => {
+                failed += 1;
+                refused(&id, &anyhow::Error::from(error), screen)?;
+            }
+        }
+    }
+    if failed > 0 && ids.len() > 1 {
+        screen.note(&format!("{failed} of {} were not {}", ids.len(), past(action)));
+    }
+    Ok(if failed > 0 { Outcome::Incomplete } else { Outcome::Done })
+}
+
+fn refused(id: &str, error: &anyhow::Error, screen: &mut Screen) -> anyhow::Result<()> {
+    let explained = explain(error);
+    if screen.format == Format::Json {
+        let json = json!({ "id": id, "error": { "message": explained.message, "hint": explained.hint } });
+        screen.line(&json.to_string())?;
+    }
+    screen.error(&format!("{id}: {}", explained.message), explained.hint.as_deref());
+    Ok(())
+}
+
+/// The word for a letter on which the action was done.
+fn past(action: Action) -> &'static str {
+    match action {
+        Action::Resolve => "resolved",
+        Action::Discard => "discarded",
+        Action::Reopen => "reopened",
+        Action::Hold => "held",
+        Action::Release => "released",
+        Action::Redrive
+        | Action::Confirm
+        | Action::Unclaim
+        | Action::DieAgain
+        | Action::EndWithoutDeadLetter
+        | Action::SettleElsewhere
+        | Action::Archive
+        | Action::Restore
+        | Action::Prune
+        | Action::Delete => "done",
+    }
+}

@@ -1,0 +1,274 @@
+//! `lazaret ls`: letters that match a filter, a page at a time or all of them.
+
+use clap::Args;
+use lazaret_core::filter::Filter;
+use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use crate::answers::{LetterSummary, Page, RawPage};
+use crate::args::filter_word;
+use crate::client::{Answer, Client};
+use crate::failure::Outcome;
+use crate::filter;
+use crate::output::moment;
+use crate::output::table::{Cell, Column, Table, Titles};
+use crate::output::{Format, Paint, Screen, json_text, shell_word};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret ls                                    pending letters, newest death first
+  lazaret ls queue:billing 'type:invoice.*' since:24h
+  lazaret ls error:Timeout -class:transient '\"connection refused\"'
+  lazaret ls status:discarded --sort diedAt --limit 200
+  lazaret ls --all --all-pages --json           every letter there is, one JSON object a line
+
+Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, event, held,
+since, until, age, retries, text. `*` matches anything, commas mean or, `-key:value` excludes, bare words are
+searched for in type, error and message. Quote what the shell would take for itself.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct LsArgs {
+    /// What the letters have to be like, such as queue:billing since:24h
+    #[arg(value_name = "FILTER", value_parser = filter_word)]
+    pub filter: Vec<String>,
+
+    /// Letters of every status, where otherwise only pending ones are listed
+    #[arg(long)]
+    all: bool,
+
+    /// Letters on a page, 1 to 500
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
+    limit: Option<u16>,
+
+    /// Order of the letters
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "-diedAt",
+        allow_hyphen_values = true,
+        value_parser = ["-diedAt", "diedAt", "-createdAt", "createdAt"]
+    )]
+    sort: String,
+
+    /// Go on where another page ended
+    #[arg(long)]
+    cursor: Option<String>,
+
+    /// Fetch page after page; with --json one letter a line
+    #[arg(long, conflicts_with = "cursor")]
+    pub all_pages: bool,
+}
+
+pub async fn run(args: LsArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let mut wanted = filter::read(&args.filter.join(" "))?;
+    if !args.all {
+        wanted = filter::with_default_status(wanted, &[Status::Pending]);
+    }
+    if args.all_pages {
+        return all_pages(&args, &wanted, client, screen).await;
+    }
+    let answer = fetch(&args, &wanted, args.cursor.as_deref(), client).await?;
+    match screen.format {
+        Format::Json => screen.json(answer.text()?)?,
+        Format::Text => {
+            let page: Page = answer.read()?;
+            if !page.items.is_empty() {
+                screen.table(&table(&page.items, moment::now()))?;
+            }
+            screen.note(&footer(&args, &wanted, &page));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+async fn all_pages(
+    args: &LsArgs,
+    wanted: &Filter,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let mut cursor: Option<String> = None;
+    let mut listed = 0;
+    loop {
+        let answer = fetch(args, wanted, cursor.as_deref(), client).await?;
+        let page: Page = answer.read()?;
+        match screen.format {
+            Format::Json => {
+                let mut lines = String::new();
+                for item in answer.read::<RawPage>()?.items {
+                    lines.push_str(&json_text::on_one_line(item.get()));
+                    lines.push('\n');
+                }
+                screen.write(lines.as_bytes())?;
+            }
+            Format::Text if page.items.is_empty() => {}
+            Format::Text => {
+                let titles = if listed == 0 { Titles::Shown } else { Titles::Hidden };
+                screen.table(&table(&page.items, moment::now()).with_titles(titles))?;
+            }
+        }
+        listed += page.items.len() as u64;
+        cursor = page.next_cursor;
+        if cursor.is_none() || screen.is_reader_gone() {
+            break;
+        }
+    }
+    if screen.format == Format::Text {
+        screen.note(&format!("{}{}", moment::letters(listed), matching(wanted)));
+    }
+    Ok(Outcome::Done)
+}
+
+async fn fetch(
+    args: &LsArgs,
+    wanted: &Filter,
+    cursor: Option<&str>,
+    client: &Client,
+) -> anyhow::Result<Answer> {
+    let q = wanted.to_string();
+    let page_rows = if args.all_pages { limits::PAGE_ROWS_MAX } else { limits::PAGE_ROWS };
+    let limit = args.limit.map_or(page_rows, usize::from).to_string();
+    let mut query = vec![("sort", args.sort.as_str()), ("limit", &limit)];
+    if !q.is_empty() {
+        query.push(("q", &q));
+    }
+    if let Some(cursor) = cursor {
+        query.push(("cursor", cursor));
+    }
+    Ok(client.get(&["dead-letters"], &query).await?)
+}
+
+const STATUS: usize = 2;
+const QUEUE: usize = 3;
+
+fn table(letters: &[LetterSummary], now: Time) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("ID"),
+        Column::whole("DIED"),
+        Column::whole("STATUS").left_out(5),
+        Column::cut("QUEUE").left_out(4),
+        Column::cut("TYPE"),
+        Column::cut("ERROR"),
+        Column::cut("MESSAGE").left_out(3),
+    ]);
+    for letter in letters {
+        let status = match letter.hold {
+            Some(_) => format!("{} held", letter.status),
+            None => letter.status.clone(),
+        };
+        table.row(vec![
+            Cell::painted(&letter.id, Some(Paint::Bold)),
+            moment::ago(&letter.died_at, now).into(),
+            Cell::painted(&status, Paint::of_status(&letter.status)),
+            letter.queue.as_str().into(),
+            letter.letter_type.as_str().into(),
+            (&letter.error.error_type).into(),
+            (&letter.error.message).into(),
+        ]);
+    }
+    // What is the same in every row is the first to go when there is no room: the filter has said it.
+    if table.is_uniform(STATUS) {
+        table.rank(STATUS, 1);
+    }
+    if table.is_uniform(QUEUE) {
+        table.rank(QUEUE, 2);
+    }
+    table
+}
+
+fn matching(wanted: &Filter) -> String {
+    if wanted.is_empty() { String::new() } else { format!(" · {wanted}") }
+}
+
+fn footer(args: &LsArgs, wanted: &Filter, page: &Page) -> String {
+    if page.items.is_empty() && args.cursor.is_none() {
+        return if wanted.is_empty() {
+            "no letters: nothing has died yet".into()
+        } else {
+            format!("no letters match {wanted}")
+        };
+    }
+    let at_least = if page.total_is_at_least { "at least " } else { "" };
+    let shown = moment::count(page.items.len() as u64);
+    let mut text = format!("{shown} of {at_least}{}{}", moment::letters(page.total), matching(wanted));
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str("\nnext page: ");
+        text.push_str(&next_page(args, cursor));
+    }
+    text
+}
+
+/// The command that shows the next page.
+fn next_page(args: &LsArgs, cursor: &str) -> String {
+    let mut words = vec!["lazaret".to_owned(), "ls".to_owned()];
+    words.extend(args.filter.iter().map(|word| shell_word(word)));
+    if args.all {
+        words.push("--all".into());
+    }
+    if let Some(limit) = args.limit {
+        words.push(format!("--limit {limit}"));
+    }
+    if args.sort != "-diedAt" {
+        words.push(format!("--sort {}", args.sort));
+    }
+    words.push(format!("--cursor {}", shell_word(cursor)));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::output::Colour;
+
+    fn args(words: &[&str]) -> LsArgs {
+        let words = ["lazaret", "ls"].iter().chain(words).map(std::ffi::OsString::from);
+        let Command::Ls(args) = Cli::read(words).command else { panic!("not ls") };
+        args
+    }
+
+    fn page(total: u64, cursor: Option<&str>) -> Page {
+        let items = serde_json::json!({
+            "id": "019a8b1c-7e00-7000-8000-000000000000", "eventId": "e1", "source": "report",
+            "type": "invoice.created", "queue": "billing", "class": "transient", "retryCount": 3,
+            "error": {"type": "NetworkError", "message": "connection timed out\nafter 5 s \u{1b}[2J"},
+            "status": "pending", "place": "live", "life": 1,
+            "createdAt": "2025-11-15T02:59:00.000Z", "diedAt": "2025-11-15T02:57:00.000Z",
+        });
+        Page {
+            items: vec![serde_json::from_value(items).unwrap()],
+            total,
+            total_is_at_least: false,
+            next_cursor: cursor.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_page_fits_80_columns_and_is_whole_without_a_terminal() {
+        let now = Time::parse("2025-11-15T03:00:00Z").unwrap();
+        let table = table(&page(1, None).items, now);
+        insta::assert_snapshot!("ls_80_columns", table.render(Some(80), Colour::Off));
+        insta::assert_snapshot!("ls_140_columns", table.render(Some(140), Colour::Off));
+        insta::assert_snapshot!("ls_no_terminal", table.render(None, Colour::Off));
+    }
+
+    #[test]
+    fn the_footer_says_how_to_go_on() {
+        let args = args(&["queue:billing", "type:invoice.*", "--limit", "1", "--sort", "diedAt"]);
+        let wanted = filter::read(&args.filter.join(" ")).unwrap();
+        insta::assert_snapshot!(footer(&args, &wanted, &page(12_431, Some("AbC-_"))), @"
+        1 of 12,431 letters · queue:billing type:invoice.*
+        next page: lazaret ls queue:billing 'type:invoice.*' --limit 1 --sort diedAt --cursor AbC-_
+        ");
+    }
+
+    #[test]
+    fn an_empty_page_is_friendly() {
+        let none = Page { items: Vec::new(), ..page(0, None) };
+        let filter = filter::read("queue:a").unwrap();
+        assert_eq!(footer(&args(&[]), &filter, &none), "no letters match queue:a");
+        assert_eq!(footer(&args(&[]), &Filter::default(), &none), "no letters: nothing has died yet");
+    }
+}

@@ -1,0 +1,83 @@
+//! `lazaret serve`: the service itself, until a signal ends it.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use lazaret_server::config::{LogConfig, LogFormat, Overrides};
+use lazaret_store::sqlite::Mode;
+use tracing_subscriber::EnvFilter;
+
+use super::config;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Format, Screen, tell};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret serve                                 http://127.0.0.1:7070, letters in ./lazaret-data
+  lazaret serve --listen 127.0.0.1:0            a free port; the first line of stdout says which
+  lazaret serve --data /var/lib/lazaret --config /etc/lazaret.toml
+
+Settings come from flags, then LAZARET_* variables, then the file, then defaults; see `lazaret config show`.
+Addresses that are not loopback need a token first: `lazaret token new --name me --role admin`.
+Logs go to stderr; `--json` makes them JSON.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Folder for the letters; made if need be
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Store to use instead of the embedded one in the data folder
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Configuration file; without it ./lazaret.toml, if it is there
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Let tests empty the store over HTTP; such a store is never used for real
+    #[arg(long)]
+    test_mode: bool,
+}
+
+pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
+    let overrides = Overrides { listen: args.listen, data: args.data, store: args.store };
+    let config = config::load(args.config, overrides)?;
+    start_log(&config.log, screen)?;
+    let mode = if args.test_mode { Mode::Test } else { Mode::Real };
+    lazaret_server::serve::serve(config, mode, announce).await.map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// The line that scripts wait for.
+fn announce(address: SocketAddr) {
+    let mut stdout = io::stdout().lock();
+    if let Err(error) = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush()) {
+        tell(&format!("note: cannot write to stdout ({error}); listening on http://{address}"));
+    }
+}
+
+fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.level).map_err(|error| {
+        Failure::failed(format!("`{}` is not a log level: {error}", log.level))
+            .hint("use error, warn, info, debug or trace, or `info,lazaret_server=debug`")
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(screen.colours_stderr() && io::stderr().is_terminal());
+    let json = screen.format == Format::Json || matches!(log.format, LogFormat::Json);
+    let started = if json { builder.json().try_init() } else { builder.try_init() };
+    started.map_err(anyhow::Error::from_boxed).context("cannot start the log")
+}

@@ -1,0 +1,110 @@
+//! `lazaret show`: one letter, whole, for a person; or its exact bytes.
+
+mod page;
+
+use clap::Args;
+use lazaret_core::id::LetterId;
+
+use crate::answers::{LetterRest, LetterSummary};
+use crate::client::{Answer, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output::escape::is_harmful;
+use crate::output::{Format, Screen, moment};
+use page::Payload;
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --life 1
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body > event.json
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .retryHistory";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ShowArgs {
+    /// The letter
+    #[arg(value_parser = LetterId::parse)]
+    id: LetterId,
+
+    /// Write the exact bytes that were captured, and nothing else
+    #[arg(long)]
+    body: bool,
+
+    /// Attempts and payload of this life only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    life: Option<u32>,
+
+    /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
+    #[arg(long)]
+    raw: bool,
+}
+
+pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let id = args.id.to_string();
+    if args.body {
+        if screen.format == Format::Json {
+            return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
+        }
+        let answer = body(&id, args.life, client).await?;
+        return write_body(&args, &answer, screen);
+    }
+    let answer = client.get(&["dead-letters", &id], &[]).await?;
+    if screen.format == Format::Json {
+        screen.json(answer.text()?)?;
+        return Ok(Outcome::Done);
+    }
+    let letter: LetterSummary = answer.read()?;
+    let mut rest: LetterRest = answer.read()?;
+    let payload = match args.life {
+        None => rest.original_event.take().map(|json| Payload::Json(json.get().to_owned())),
+        Some(life) => {
+            rest.retry_history.retain(|run| run.life.is_none_or(|of| of == u64::from(life)));
+            rest.lives.retain(|of| of.life == u64::from(life));
+            Some(Payload::of(&body(&id, args.life, client).await?))
+        }
+    };
+    let payload = payload.unwrap_or(Payload::Text("null".into()));
+    let layout = if args.raw { page::Layout::AsCaptured } else { page::Layout::Indented };
+    let text = page::page(&letter, &rest, &payload.text(layout), screen, moment::now());
+    screen.write(text.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+async fn body(id: &str, life: Option<u32>, client: &Client) -> anyhow::Result<Answer> {
+    let life = life.map(|life| life.to_string());
+    let query: Vec<(&str, &str)> = life.iter().map(|life| ("life", life.as_str())).collect();
+    Ok(client.get(&["dead-letters", id, "body"], &query).await?)
+}
+
+fn write_body(args: &ShowArgs, answer: &Answer, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    if screen.is_terminal() && !args.raw && !is_harmless(&answer.bytes) {
+        let bytes = moment::count(answer.bytes.len() as u64);
+        return Err(Failure::failed(format!(
+            "the {bytes} bytes hold characters that could upset the terminal"
+        ))
+        .hint("redirect them to a file or a pipe; --raw writes them anyway")
+        .into());
+    }
+    screen.write(&answer.bytes)?;
+    Ok(Outcome::Done)
+}
+
+fn is_harmless(bytes: &[u8]) -> bool {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => !text.chars().any(|c| is_harmful(c) && c != '\n' && c != '\t'),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_text_goes_to_a_terminal_unasked() {
+        assert!(is_harmless("{\n\t\"größe\": 1\n}".as_bytes()));
+        for bad in [&b"\x1b[2J"[..], b"\xff\xfe", b"a\0b", b"a\rb"] {
+            assert!(!is_harmless(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `lazaret stats`: how many letters there are, and of what kind.
+
+use clap::Args;
+use lazaret_core::lifecycle::Status;
+
+use crate::answers::{Ranking, Stats};
+use crate::client::Client;
+use crate::failure::Outcome;
+use crate::output::table::{Cell, Column, Table, Titles};
+use crate::output::{Format, Paint, Screen, escape, moment};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret stats
+  lazaret stats --status pending
+  lazaret stats --json | jq .byErrorType";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct StatsArgs {
+    /// Letters of this status only
+    #[arg(long, value_name = "STATUS", value_parser = Status::ALL.map(Status::name))]
+    status: Option<String>,
+}
+
+/// Values shown of one dimension; `--json` has more.
+const VALUES_SHOWN: usize = 10;
+
+const BAR_CELLS: u64 = 24;
+
+pub async fn run(args: StatsArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let query: Vec<(&str, &str)> = args.status.iter().map(|status| ("status", status.as_str())).collect();
+    let answer = client.get(&["stats"], &query).await?;
+    if screen.format == Format::Json {
+        screen.json(answer.text()?)?;
+        return Ok(Outcome::Done);
+    }
+    let stats: Stats = answer.read()?;
+    let now = moment::now();
+    let of_status = args.status.map(|status| format!(" {status}")).unwrap_or_default();
+    let noun = if stats.total == 1 { "letter" } else { "letters" };
+    let total = format!("{}{of_status} {noun}", moment::count(stats.total));
+    screen.line(&screen.paint(Paint::Bold, &total))?;
+    for (label, at) in [("oldest", &stats.oldest_at), ("newest", &stats.newest_at)] {
+        if let Some(at) = at {
+            screen.line(&format!("{label} died {}", escape::line(&moment::both(at, now))))?;
+        }
+    }
+    let dimensions = [
+        ("status", &stats.by_status),
+        ("source", &stats.by_source),
+        ("queue", &stats.by_queue),
+        ("type", &stats.by_type),
+        ("error type", &stats.by_error_type),
+        ("class", &stats.by_class),
+    ];
+    for (title, ranking) in dimensions {
+        if ranking.0.iter().all(|(_, n)| *n == 0) {
+            continue;
+        }
+        screen.line("")?;
+        screen.line(&screen.paint(Paint::Bold, &format!("by {title}")))?;
+        let bars = if screen.is_terminal() { Bars::Drawn } else { Bars::LeftOut };
+        screen.table(&table(ranking, bars))?;
+        let more = ranking.0.len().saturating_sub(VALUES_SHOWN);
+        if more > 0 {
+            screen.line(&format!("… and {} more", moment::count(more as u64)))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Bars are for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bars {
+    Drawn,
+    LeftOut,
+}
+
+fn table(ranking: &Ranking, bars: Bars) -> Table {
+    let mut columns = vec![Column::number("LETTERS"), Column::cut("VALUE")];
+    if bars == Bars::Drawn {
+        columns.insert(1, Column::whole("SHARE").left_out(1));
+    }
+    let mut table = Table::new(columns).with_titles(Titles::Hidden);
+    let largest = ranking.0.iter().map(|(_, n)| *n).max().unwrap_or(0);
+    for (value, n) in ranking.0.iter().take(VALUES_SHOWN) {
+        let mut cells: Vec<Cell> = vec![moment::count(*n).into(), value.as_str().into()];
+        if bars == Bars::Drawn {
+            cells.insert(1, Cell::painted(&bar(*n, largest), Some(Paint::Cyan)));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// A bar as long as its share of the largest, in eighths of a character.
+fn bar(n: u64, largest: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if n == 0 || largest == 0 {
+        return String::new();
+    }
+    let eighths = u128::from(n) * u128::from(BAR_CELLS * 8) / u128::from(largest);
+    // What is there at all is seen.
+    let eighths = (eighths as usize).max(1);
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Colour;
+
+    #[test]
+    fn bars_show_shares_and_nothing_is_invisible() {
+        assert_eq!(bar(10, 10).chars().count(), 24);
+        assert_eq!(bar(5, 10), "█".repeat(12));
+        assert_eq!(bar(1, 1_000_000), "▏");
+        assert_eq!(bar(0, 10), "");
+        assert_eq!(bar(u64::MAX, u64::MAX).chars().count(), 24);
+    }
+
+    #[test]
+    fn the_largest_ten_are_shown() {
+        let counts = (0..12).map(|n| (format!("queue-{n}"), 1_200 - n * 100)).collect();
+        insta::assert_snapshot!(table(&Ranking(counts), Bars::Drawn).render(Some(80), Colour::Off));
+    }
+}

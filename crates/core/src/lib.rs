@@ -1,0 +1,22 @@
+//! The pure domain of Lazaret: values in, values out.
+//!
+//! Nothing here does IO, asks for the time, draws randomness, or knows SQL, HTTP or async; whatever a decision needs
+//! is passed in. The types are not serialisable on purpose: the API and the stores own their shapes and convert.
+
+pub mod attempt;
+pub mod class;
+mod class_builtin;
+pub mod cursor;
+pub mod death;
+pub mod duration;
+pub mod envelope;
+pub mod filter;
+pub mod fingerprint;
+pub mod id;
+pub mod key;
+pub mod letter;
+pub mod lifecycle;
+pub mod limits;
+pub mod pattern;
+pub mod retry;
+pub mod time;

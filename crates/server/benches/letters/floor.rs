@@ -1,0 +1,212 @@
+//! The floor: the rows that a capture leaves behind, written again by a bare loop into the same tables and indexes.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lazaret_core::filter::words::indexed_text;
+use lazaret_store::sqlite::{Mode, SqliteStore};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::capture::read;
+use super::sample::bed;
+
+/// The tables that a captured letter has rows in, with the column that orders them by letter.
+const TABLES: [(&str, &str); 5] = [
+    ("dead_letter_queue", "letter"),
+    ("letter_keys", "(select letter from dead_letter_queue d where d.id = letter_keys.id)"),
+    ("lives", "letter"),
+    ("attempts", "letter"),
+    ("events", "(select letter from dead_letter_queue d where d.id = events.letter)"),
+];
+
+/// What one batch writes: statements with their values.
+pub struct Batch {
+    writes: Vec<(usize, Vec<Value>)>,
+}
+
+/// Everything the loop needs, read out of a store that captured the same letters.
+pub struct Rows {
+    statements: Vec<String>,
+    before: Batch,
+    batches: Vec<Batch>,
+}
+
+pub async fn rows(texts: &[Vec<String>]) -> Rows {
+    let bed = bed().await;
+    for texts in texts {
+        lazaret_server::capture::capture(&bed.app, read(&bed.app, texts)).await.expect("the batch is stored");
+    }
+    bed.app.store.close().await.expect("the store closes");
+    let conn = Connection::open(bed.folder.path().join("lazaret.db")).expect("the file opens");
+    let mut statements = Vec::new();
+    let mut before = Batch { writes: Vec::new() };
+    for table in ["incidents", "fingerprints"] {
+        let rows = read_table(&conn, table, "1");
+        before.writes.extend(rows.into_iter().map(|row| (statements.len(), row.values)));
+        statements.push(insert_into(&conn, table));
+    }
+    let mut batches: Vec<Batch> = texts.iter().map(|_| Batch { writes: Vec::new() }).collect();
+    let size = texts[0].len() as i64;
+    let into = |letter: i64| ((letter - 1) / size) as usize;
+    for (table, letter) in TABLES {
+        for row in read_table(&conn, table, letter) {
+            // The opening of an incident belongs to no letter.
+            let Some(letter) = row.letter else { continue };
+            batches[into(letter)].writes.push((statements.len(), row.values));
+        }
+        statements.push(insert_into(&conn, table));
+    }
+    let words = statements.len();
+    statements.push("insert into letter_words (rowid, words) values (?1, ?2)".into());
+    let counters = statements.len();
+    statements.push(
+        "insert into counters (dimension, value, term, letters) values (?1, ?2, ?3, ?4)
+         on conflict (dimension, value, term) do update set letters = letters + excluded.letters"
+            .into(),
+    );
+    let series = statements.len();
+    statements.push(
+        "insert into series (minute, dimension, value, arrived, departed) values (?1, ?2, ?3, ?4, 0)
+         on conflict (minute, dimension, value) do update set arrived = arrived + excluded.arrived"
+            .into(),
+    );
+    add_derived(&conn, &mut batches, into, [words, counters, series]);
+    for batch in &mut batches {
+        // Letter by letter, as a capture writes: first the row that the others refer to.
+        batch.writes.sort_by_key(|(statement, _)| *statement);
+    }
+    Rows { statements, before, batches }
+}
+
+/// Writes all batches into a fresh store, one transaction each, and says how long that took.
+pub fn write_batches(rows: &Rows) -> Duration {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let conn = fresh(folder.path());
+    write(&conn, rows, &rows.before);
+    let started = Instant::now();
+    for batch in &rows.batches {
+        conn.execute_batch("begin immediate").expect("a transaction begins");
+        write(&conn, rows, batch);
+        conn.execute_batch("commit").expect("it commits");
+    }
+    started.elapsed()
+}
+
+/// Writes letters one commit each: the floor of a client that reports one at a time.
+pub fn write_singly(rows: &Rows, letters: usize) -> Duration {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let conn = fresh(folder.path());
+    write(&conn, rows, &rows.before);
+    let mut singles: Vec<Batch> = (0..letters).map(|_| Batch { writes: Vec::new() }).collect();
+    let mut at: HashMap<usize, usize> = HashMap::new();
+    for (statement, values) in &rows.batches[0].writes {
+        let place = at.entry(*statement).or_default();
+        if *place < letters {
+            singles[*place].writes.push((*statement, values.clone()));
+        }
+        *place += 1;
+    }
+    let started = Instant::now();
+    for batch in &singles {
+        conn.execute_batch("begin immediate").expect("a transaction begins");
+        write(&conn, rows, batch);
+        conn.execute_batch("commit").expect("it commits");
+    }
+    started.elapsed()
+}
+
+fn write(conn: &Connection, rows: &Rows, batch: &Batch) {
+    for (statement, values) in &batch.writes {
+        let mut prepared = conn.prepare_cached(&rows.statements[*statement]).expect("the statement is good");
+        prepared.execute(params_from_iter(values)).expect("the row is taken");
+    }
+}
+
+/// An empty store of the same format, opened with the same settings as the real one.
+fn fresh(folder: &Path) -> Connection {
+    drop(SqliteStore::open(folder, Mode::Real).expect("the store opens"));
+    let conn = Connection::open(folder.join("lazaret.db")).expect("the file opens");
+    conn.execute_batch(
+        "pragma busy_timeout = 5000; pragma synchronous = full; pragma foreign_keys = on; pragma cache_size = -64000;
+         pragma temp_store = memory; pragma wal_autocheckpoint = 4000; pragma journal_size_limit = 67108864;",
+    )
+    .expect("the settings are taken");
+    conn.set_prepared_statement_cache_capacity(64);
+    conn
+}
+
+struct Row {
+    letter: Option<i64>,
+    values: Vec<Value>,
+}
+
+fn read_table(conn: &Connection, table: &str, letter: &str) -> Vec<Row> {
+    let mut statement =
+        conn.prepare(&format!("select {letter}, * from {table} order by 1")).expect("the table is there");
+    let columns = statement.column_count();
+    statement
+        .query_map([], |row| {
+            let values = (1..columns).map(|at| row.get(at)).collect::<Result<_, _>>()?;
+            Ok(Row { letter: row.get(0)?, values })
+        })
+        .and_then(Iterator::collect)
+        .expect("the rows can be read")
+}
+
+fn insert_into(conn: &Connection, table: &str) -> String {
+    let columns = conn.prepare(&format!("select * from {table}")).expect("the table is there").column_count();
+    let marks = vec!["?"; columns].join(", ");
+    format!("insert into {table} values ({marks})")
+}
+
+/// The message index and the counters: what a batch of such letters adds to them.
+fn add_derived(
+    conn: &Connection,
+    batches: &mut [Batch],
+    into: impl Fn(i64) -> usize,
+    statements: [usize; 3],
+) {
+    let [words, counters, series] = statements;
+    let mut statement = conn
+        .prepare(
+            "select letter, source, queue, type, error_type, class, fingerprint, error_message, created_at
+               from dead_letter_queue order by letter",
+        )
+        .expect("the table is there");
+    let mut counted: Vec<HashMap<(&str, String), i64>> = batches.iter().map(|_| HashMap::new()).collect();
+    let mut rows = statement.query([]).expect("it can be read");
+    while let Some(row) = rows.next().expect("it can be read") {
+        let letter: i64 = row.get(0).expect("an integer");
+        let text = |at: usize| row.get::<_, String>(at).expect("a text");
+        let indexed = indexed_text(&text(3), &text(4), &text(7));
+        batches[into(letter)].writes.push((words, vec![Value::Integer(letter), Value::Text(indexed)]));
+        let counted = &mut counted[into(letter)];
+        *counted.entry(("all", String::new())).or_default() += 1;
+        for (at, dimension) in
+            [(1, "source"), (2, "queue"), (3, "type"), (4, "error_type"), (5, "class"), (6, "fingerprint")]
+        {
+            *counted.entry((dimension, text(at))).or_default() += 1;
+        }
+    }
+    for (batch, counted) in batches.iter_mut().zip(counted) {
+        for ((dimension, value), letters) in counted {
+            let dimension_value = Value::Text(dimension.into());
+            if ["source", "queue", "type"].contains(&dimension) {
+                let minute = Value::Integer(29_000_000);
+                let values = vec![
+                    minute,
+                    dimension_value.clone(),
+                    Value::Text(value.clone()),
+                    Value::Integer(letters),
+                ];
+                batch.writes.push((series, values));
+            }
+            let term = Value::Text("pending".into());
+            batch
+                .writes
+                .push((counters, vec![dimension_value, Value::Text(value), term, Value::Integer(letters)]));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Who may do what: roles, permissions, the table of routes, and the tokens that prove a role.
+//!
+//! This is the only place that decides it. Every route is in the table; one that is not is refused.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use lazaret_store::{Store, StoreError};
+use sha2::{Digest, Sha256};
+
+/// What a token's holder is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Programs: report failures, send receipts, work on jobs.
+    Producer,
+    /// Looks at everything, changes nothing.
+    Viewer,
+    /// Decides about letters.
+    Operator,
+    /// An operator who may also approve business decisions.
+    Approver,
+    Admin,
+}
+
+/// What a route asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Permission {
+    /// Nothing, not even a token.
+    Open,
+    /// Any valid token.
+    Known,
+    Report,
+    Read,
+    Decide,
+    Approve,
+    Administer,
+}
+
+impl Role {
+    pub const ALL: [Role; 5] = [Role::Producer, Role::Viewer, Role::Operator, Role::Approver, Role::Admin];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Producer => "producer",
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Approver => "approver",
+            Role::Admin => "admin",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.name() == text)
+    }
+
+    pub const fn may(self, permission: Permission) -> bool {
+        match permission {
+            Permission::Open | Permission::Known => true,
+            Permission::Report => !matches!(self, Role::Viewer),
+            Permission::Read => !matches!(self, Role::Producer),
+            Permission::Decide => matches!(self, Role::Operator | Role::Approver | Role::Admin),
+            Permission::Approve => matches!(self, Role::Approver | Role::Admin),
+            Permission::Administer => matches!(self, Role::Admin),
+        }
+    }
+}
+
+impl Permission {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Permission::Open => "open",
+            Permission::Known => "any token",
+            Permission::Report => "report",
+            Permission::Read => "read",
+            Permission::Decide => "decide",
+            Permission::Approve => "approve",
+            Permission::Administer => "administer",
+        }
+    }
+}
+
+/// Every route and what it asks for.
+pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
+    ("GET", "/health/live", Permission::Open),
+    ("GET", "/health/ready", Permission::Open),
+    ("GET", "/api/openapi.json", Permission::Known),
+    ("GET", "/api/v1/me", Permission::Known),
+    ("POST", "/api/v1/dead-letters", Permission::Report),
+    ("GET", "/api/v1/dead-letters", Permission::Read),
+    ("POST", "/api/v1/dead-letters/count", Permission::Read),
+    ("GET", "/api/v1/dead-letters/{id}", Permission::Read),
+    ("GET", "/api/v1/dead-letters/{id}/body", Permission::Read),
+    ("POST", "/api/v1/dead-letters/resolve", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/discard", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/reopen", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/hold", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/release", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/{id}/resolve", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/{id}/discard", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/{id}/reopen", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/{id}/hold", Permission::Decide),
+    ("POST", "/api/v1/dead-letters/{id}/release", Permission::Decide),
+    ("GET", "/api/v1/operations/{id}", Permission::Read),
+    ("GET", "/api/v1/stats", Permission::Read),
+    ("GET", "/api/v1/ledger", Permission::Read),
+    ("GET", "/api/v1/audit", Permission::Read),
+    ("GET", "/api/v1/tokens", Permission::Administer),
+    ("POST", "/api/v1/tokens", Permission::Administer),
+    ("DELETE", "/api/v1/tokens/{id}", Permission::Administer),
+    ("POST", "/test/reset", Permission::Administer),
+];
+
+/// What a route asks for; nothing is known about routes that are not in the table.
+pub fn permission(method: &str, route: &str) -> Option<Permission> {
+    let method = if method == "HEAD" { "GET" } else { method };
+    PERMISSIONS.iter().find(|(m, r, _)| *m == method && *r == route).map(|(_, _, permission)| *permission)
+}
+
+/// The table for `docs/reference/access.md`.
+pub fn table() -> String {
+    let mut text = String::from("| route | asks for |");
+    for role in Role::ALL {
+        text.push_str(&format!(" {} |", role.name()));
+    }
+    text.push_str("\n|---|---|");
+    text.push_str(&"---|".repeat(Role::ALL.len()));
+    text.push('\n');
+    for (method, route, permission) in PERMISSIONS {
+        text.push_str(&format!("| `{method} {route}` | {} |", permission.name()));
+        for role in Role::ALL {
+            text.push_str(if role.may(*permission) { " yes |" } else { " – |" });
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Who a request comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    pub name: String,
+    pub role: Role,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Denied {
+    NoToken,
+    UnknownToken,
+}
+
+/// The tokens in force, kept in memory because every request asks; the store stays the truth.
+#[derive(Debug, Default)]
+pub struct Access {
+    tokens: RwLock<Arc<HashMap<[u8; 32], Caller>>>,
+}
+
+impl Access {
+    /// Reads the tokens anew: at the start, after a change, and now and then because another instance may change them.
+    pub async fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let mut tokens = HashMap::new();
+        for token in store.tokens().await? {
+            let Some(role) = Role::parse(&token.role) else {
+                return Err(StoreError::Corrupt(format!(
+                    "token {} has the unknown role `{}`",
+                    token.id, token.role
+                )));
+            };
+            if token.revoked_at.is_none() {
+                tokens.insert(token.hash, Caller { name: token.name, role });
+            }
+        }
+        *self.tokens.write().unwrap_or_else(|broken| broken.into_inner()) = Arc::new(tokens);
+        Ok(())
+    }
+
+    /// Whether everyone is let in: no token exists. Only a server on loopback starts like this.
+    pub fn is_open(&self) -> bool {
+        self.current().is_empty()
+    }
+
+    /// Finds out who a request comes from, by the token it carries.
+    pub fn admit(&self, token: Option<&str>) -> Result<Caller, Denied> {
+        let tokens = self.current();
+        if tokens.is_empty() {
+            return Ok(Caller { name: "local".into(), role: Role::Admin });
+        }
+        let token = token.ok_or(Denied::NoToken)?;
+        tokens.get(&hash(token)).cloned().ok_or(Denied::UnknownToken)
+    }
+
+    fn current(&self) -> Arc<HashMap<[u8; 32], Caller>> {
+        Arc::clone(&self.tokens.read().unwrap_or_else(|broken| broken.into_inner()))
+    }
+}
+
+/// Tokens are kept and looked up by this alone: 256 random bits need no slower hash.
+pub(crate) fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_in_the_docs_is_this_one() {
+        let docs = include_str!("../../../docs/reference/access.md");
+        assert!(docs.contains(&table()), "docs/reference/access.md should hold:\n{}", table());
+    }
+
+    #[test]
+    fn a_route_is_listed_once() {
+        for (at, (method, route, _)) in PERMISSIONS.iter().enumerate() {
+            assert!(PERMISSIONS[..at].iter().all(|(m, r, _)| (m, r) != (method, route)), "{method} {route}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `/api/v1` and the health routes: the router, and the layers that every request passes.
+
+mod admin;
+mod decisions;
+mod guard;
+mod letters;
+pub mod openapi;
+mod problem;
+mod report;
+mod stats;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::middleware;
+use axum::routing::{delete, get, post};
+use lazaret_store::decision::Verb;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::timeout::RequestBodyTimeoutLayer;
+
+use crate::app::App;
+use problem::Problem;
+
+pub use problem::Code;
+
+/// The whole service as a router.
+pub fn router(app: Arc<App>) -> Router {
+    let mut routes = Router::new()
+        .route("/health/live", get(stats::live))
+        .route("/health/ready", get(stats::ready))
+        .route("/api/openapi.json", get(openapi::document))
+        .route("/api/v1/me", get(admin::me))
+        .route("/api/v1/dead-letters", post(report::report).get(letters::list))
+        .route("/api/v1/dead-letters/count", post(letters::count))
+        .route("/api/v1/dead-letters/{id}", get(letters::show))
+        .route("/api/v1/dead-letters/{id}/body", get(letters::body))
+        .route("/api/v1/operations/{id}", get(decisions::operation))
+        .route("/api/v1/stats", get(stats::stats))
+        .route("/api/v1/ledger", get(stats::ledger))
+        .route("/api/v1/audit", get(admin::audit))
+        .route("/api/v1/tokens", get(admin::tokens).post(admin::create_token))
+        .route("/api/v1/tokens/{id}", delete(admin::revoke_token));
+    for verb in Verb::ALL {
+        let name = verb.name();
+        routes = routes
+            .route(
+                &format!("/api/v1/dead-letters/{name}"),
+                post(move |state, caller, request, body| {
+                    decisions::by_filter(verb, state, caller, request, body)
+                }),
+            )
+            .route(
+                &format!("/api/v1/dead-letters/{{id}}/{name}"),
+                post(move |state, caller, request, id, body| {
+                    decisions::by_id(verb, state, caller, request, id, body)
+                }),
+            );
+    }
+    if app.test_mode {
+        routes = routes.route("/test/reset", post(admin::reset));
+    }
+    let limits = &app.config.limits;
+    let pause = Duration::from_millis(limits.body_pause_ms_max);
+    routes
+        .method_not_allowed_fallback(wrong_method)
+        // Inside of the router, so that the route is known by its pattern.
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::permit))
+        .fallback(no_route)
+        .layer(DefaultBodyLimit::max(limits.body_bytes_max))
+        .layer(RequestBodyTimeoutLayer::new(pause))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::screen))
+        .layer(CatchPanicLayer::custom(guard::caught))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::frame))
+        .with_state(app)
+}
+
+async fn no_route(State(_): State<Arc<App>>) -> Problem {
+    Problem::new(Code::NotFound, "there is nothing at this address")
+        .hint("the API is described at /api/openapi.json")
+}
+
+async fn wrong_method() -> Problem {
+    Problem::new(Code::MethodNotAllowed, "this address does not take this method")
+        .hint("the API is described at /api/openapi.json")
+}

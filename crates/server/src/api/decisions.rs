@@ -1,0 +1,175 @@
+//! Decisions on one letter, and on all that match a filter.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Extension, Path, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use lazaret_core::filter::Filter;
+use lazaret_core::id::OperationId;
+use lazaret_core::limits;
+use lazaret_store::decision::{Decided, Decision, OperationState, Verb};
+use serde_json::{Map, Value};
+
+use super::guard::{RequestId, actor};
+use super::letters::{parse_id, read_filter};
+use super::problem::{Code, Problem};
+use super::wire::{LetterSummary, OperationBody};
+use crate::access::Caller;
+use crate::app::App;
+use crate::operations;
+use crate::raw_json::shown;
+
+/// Skipped letters that are named in an answer.
+const SKIPPED_SHOWN: usize = 100;
+
+/// Decides on one letter. The body may hold a reason; a hold needs one.
+pub(super) async fn by_id(
+    verb: Verb,
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<LetterSummary>, Problem> {
+    let id = parse_id(id)?;
+    let mut body = read_object(&body?)?;
+    let reason = take_reason(&mut body, verb)?;
+    nothing_else(&body, &["reason"])?;
+    let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
+    match app.store.decide(id, decision).await? {
+        Decided::Done => {}
+        Decided::Refused(refused) => return Err(refused.into()),
+        Decided::Unknown => return Err(Problem::no_letter(id)),
+    }
+    match app.store.history(id).await? {
+        Some(history) => Ok(Json(LetterSummary::from(&history.letter))),
+        None => Err(Problem::no_letter(id)),
+    }
+}
+
+/// Decides on all letters that match, if they are as many as expected.
+pub(super) async fn by_filter(
+    verb: Verb,
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let mut body = read_object(&body?)?;
+    let reason = take_reason(&mut body, verb)?;
+    let filter = take_filter(&mut body)?;
+    let expected = match body.remove("expectedCount") {
+        Some(value) => value.as_u64().ok_or_else(|| {
+            Problem::new(
+                Code::BadRequest,
+                format!("expectedCount must be a whole number, got {}", shown(&value.to_string())),
+            )
+        })?,
+        None => {
+            return Err(Problem::new(Code::BadRequest, "expectedCount is missing")
+                .hint("ask POST /api/v1/dead-letters/count first, look at the number, then send it along"));
+        }
+    };
+    nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
+    let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
+    let operation = operations::decide(&app, decision, filter, expected).await?;
+    if operation.state == OperationState::Refused {
+        let filter = lazaret_core::filter::Filter::from_text(&operation.filter)?;
+        let count = super::wire::TotalBody::from(app.store.count(filter, operation.opened_at).await?);
+        let at_least = if count.total_is_at_least.is_some() { "at least " } else { "" };
+        return Err(Problem::new(
+            Code::CountMismatch,
+            format!("{at_least}{} letters match, {expected} were expected: nothing was done", count.total),
+        )
+        .with("count", count.total)
+        .with("expectedCount", expected)
+        .hint("look at what matches now, then send its count"));
+    }
+    let status = if operation.state == OperationState::Done { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let skipped = app.store.skipped(operation.id, SKIPPED_SHOWN).await?;
+    let location = HeaderValue::from_str(&format!("/api/v1/operations/{}", operation.id))
+        .unwrap_or(HeaderValue::from_static("/api/v1/operations"));
+    let body = Json(OperationBody::new(operation, skipped));
+    Ok((status, [(header::LOCATION, location)], body).into_response())
+}
+
+/// Shows how far an operation is.
+#[utoipa::path(
+    get,
+    path = "/api/v1/operations/{id}",
+    tag = "decisions",
+    params(("id" = String, Path)),
+    responses((status = 200, body = OperationBody), (status = 404, description = "not_found"))
+)]
+pub(super) async fn operation(
+    State(app): State<Arc<App>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<OperationBody>, Problem> {
+    let Path(text) = id?;
+    let id = OperationId::parse(&text)?;
+    let Some(operation) = app.store.operation(id).await? else {
+        return Err(Problem::new(Code::NotFound, format!("operation {id} does not exist")));
+    };
+    let skipped = app.store.skipped(id, SKIPPED_SHOWN).await?;
+    Ok(Json(OperationBody::new(operation, skipped)))
+}
+
+/// A body that is an object, or nothing at all.
+fn read_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Problem::new(Code::BadJson, "the body must be an object")),
+        Err(error) => Err(Problem::new(Code::BadJson, format!("the body is not JSON: {error}"))),
+    }
+}
+
+fn take_reason(body: &mut Map<String, Value>, verb: Verb) -> Result<Option<String>, Problem> {
+    let reason = match body.remove("reason") {
+        Some(Value::String(reason)) if reason.len() > limits::REASON_BYTES_MAX => {
+            let max = limits::REASON_BYTES_MAX;
+            return Err(Problem::new(Code::BadRequest, format!("the reason is longer than {max} bytes")));
+        }
+        Some(Value::String(reason)) => Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
+        Some(Value::Null) | None => None,
+        Some(_) => return Err(Problem::new(Code::BadRequest, "the reason must be a text")),
+    };
+    if verb == Verb::Hold && reason.is_none() {
+        return Err(Problem::new(Code::ReasonRequired, "a hold needs a reason")
+            .hint(r#"send {"reason":"…"}: whoever wants to release it has to know why it is there"#));
+    }
+    Ok(reason)
+}
+
+/// The filter of the body; an empty one only as `"all": true`, so that a slip never means everything.
+fn take_filter(body: &mut Map<String, Value>) -> Result<Filter, Problem> {
+    let filter = match body.remove("filter") {
+        Some(filter) => read_filter(&filter)?,
+        None => Filter::default(),
+    };
+    let all = match body.remove("all") {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Bool(true)) => true,
+        Some(_) => return Err(Problem::new(Code::BadRequest, "all must be true or false")),
+    };
+    match (filter.is_empty(), all) {
+        (false, false) | (true, true) => Ok(filter),
+        (true, false) => Err(Problem::new(Code::FilterRequired, "a filter is needed")
+            .hint(r#"send {"filter":{"queue":"billing"},"expectedCount":12}, or {"all":true,"expectedCount":12} for everything"#)),
+        (false, true) => Err(Problem::new(Code::BadRequest, "all and a filter contradict each other")),
+    }
+}
+
+fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
+    match body.keys().next() {
+        Some(key) => Err(Problem::new(Code::BadRequest, format!("the field `{}` is unknown", shown(key)))
+            .hint(format!("known: {}", known.join(", ")))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! What every request passes: a request id and a time limit, the host, the origin, the token, the permission table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Method, header};
+use lazaret_store::audit::Actor;
+
+use super::problem::{Code, Problem};
+use crate::access::{self, Caller, Denied, Permission};
+use crate::app::App;
+use crate::net::{host_of, is_loopback};
+
+const REQUEST_ID: &str = "x-request-id";
+
+/// Bytes of a caller's own request id that are taken over.
+const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// The id under which a request is logged and audited.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub String);
+
+/// The outermost layer: gives the request its id, bounds its time, and logs how it ended.
+pub(super) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let id = request_id(&app, request.headers());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let limit = Duration::from_millis(app.config.limits.request_ms_max);
+    let started = std::time::Instant::now();
+    let mut response = match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(Code::Timeout, "the request took too long and was stopped").into_response(),
+    };
+    let status = response.status().as_u16();
+    let ms = started.elapsed().as_millis() as u64;
+    tracing::debug!(request.id = %id, %method, path, status, ms, "{method} {path} → {status}");
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(|id| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(plain)
+    });
+    match given {
+        Some(id) => id.to_owned(),
+        None => {
+            let random: [u8; 8] = app.entropy.take().unwrap_or_default();
+            random.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+/// A panic is a bug of ours: the caller learns that much, the log the rest.
+pub(super) fn caught(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    tracing::error!("a request handler panicked");
+    Problem::new(Code::Internal, "this should not have happened").hint("see the server's log").into_response()
+}
+
+/// Refuses requests that were meant for another host, and changes that a foreign page asks a browser for.
+pub(super) async fn screen(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let headers = request.headers();
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let host = authority.or_else(|| headers.get(header::HOST)?.to_str().ok()).unwrap_or("");
+    if !serves(&app, host) {
+        let shown = crate::raw_json::shown(host);
+        return Err(Problem::new(
+            Code::Misdirected,
+            format!("this server does not answer for the host `{shown}`"),
+        )
+        .hint("add it to allowed_hosts if it should"));
+    }
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if changes && let Some(origin) = headers.get(header::ORIGIN) {
+        let same =
+            origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(|(_, o)| o == host);
+        if !same {
+            return Err(Problem::new(
+                Code::ForeignOrigin,
+                "a page of another origin may not change anything here",
+            ));
+        }
+    }
+    Ok(next.run(request).await)
+}
+
+fn serves(app: &App, authority: &str) -> bool {
+    let host = host_of(authority);
+    let own = host_of(&app.config.listen);
+    is_loopback(host)
+        || (!host.is_empty() && host.eq_ignore_ascii_case(own))
+        || app.config.allowed_hosts.iter().any(|allowed| {
+            // With a port it has to be that port.
+            allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(authority)
+        })
+}
+
+/// Lets a request through if its caller may use the route.
+pub(super) async fn permit(
+    State(app): State<Arc<App>>,
+    path: MatchedPath,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let Some(permission) = access::permission(request.method().as_str(), path.as_str()) else {
+        // Not in the table: the method is wrong, or the route was forgotten. Either way nobody gets in.
+        return Ok(super::wrong_method().await.into_response());
+    };
+    if permission == Permission::Open {
+        return Ok(next.run(request).await);
+    }
+    let token = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim());
+    let caller = app.access.admit(token).map_err(|denied| match denied {
+        Denied::NoToken => Problem::new(Code::Unauthorized, "a token is needed")
+            .hint("send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one"),
+        Denied::UnknownToken => Problem::new(Code::Unauthorized, "this token is unknown or was revoked"),
+    })?;
+    if !caller.role.may(permission) {
+        let (role, needs) = (caller.role.name(), permission.name());
+        return Err(Problem::new(
+            Code::Forbidden,
+            format!("the role {role} may not do this: it needs `{needs}`"),
+        ));
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// The caller as the audit log names them.
+pub(super) fn actor(caller: &Caller, request: &RequestId) -> Actor {
+    Actor { name: caller.name.clone(), role: caller.role.name().to_owned(), request: Some(request.0.clone()) }
+}

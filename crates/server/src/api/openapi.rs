@@ -1,0 +1,107 @@
+//! The OpenAPI document, made from the handlers and served with the API.
+
+use axum::Json;
+use utoipa::OpenApi;
+
+use super::{admin, decisions, letters, report, stats};
+
+/// Describes the routes that a verb has: on one letter, and by filter.
+macro_rules! decision_docs {
+    ($($verb:ident, $one:literal, $many:literal, $does:literal;)*) => {
+        mod docs {
+            $(
+                pub mod $verb {
+                    use super::super::super::wire::{LetterSummary, OperationBody};
+
+                    #[doc = concat!($does, " one letter.")]
+                    #[utoipa::path(
+                        post,
+                        path = $one,
+                        tag = "decisions",
+                        operation_id = concat!(stringify!($verb), "_letter"),
+                        params(("id" = String, Path)),
+                        request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty unless it is a hold"),
+                        responses((status = 200, body = LetterSummary), (status = 404, description = "not_found"), (status = 409, description = "not_allowed"))
+                    )]
+                    #[allow(dead_code, reason = "only its description is used: the handler serves all verbs")]
+                    pub fn one() {}
+
+                    #[doc = concat!($does, " all letters that match, if they are as many as expected.")]
+                    #[utoipa::path(
+                        post,
+                        path = $many,
+                        tag = "decisions",
+                        operation_id = concat!(stringify!($verb), "_letters"),
+                        request_body(content = Object, description = "`{\"filter\": {…}, \"expectedCount\": 12, \"reason\": \"…\"}`, or `{\"all\": true, \"expectedCount\": 12}`"),
+                        responses(
+                            (status = 200, body = OperationBody, description = "Done within the call"),
+                            (status = 202, body = OperationBody, description = "Goes on behind it; see Location"),
+                            (status = 400, description = "filter_required, bad_filter, reason_required or bad_request"),
+                            (status = 409, description = "count_mismatch: nothing was done")
+                        )
+                    )]
+                    #[allow(dead_code, reason = "only its description is used: the handler serves all verbs")]
+                    pub fn many() {}
+                }
+            )*
+        }
+    };
+}
+
+decision_docs! {
+    resolve, "/api/v1/dead-letters/{id}/resolve", "/api/v1/dead-letters/resolve", "Resolves by hand";
+    discard, "/api/v1/dead-letters/{id}/discard", "/api/v1/dead-letters/discard", "Discards for good";
+    reopen, "/api/v1/dead-letters/{id}/reopen", "/api/v1/dead-letters/reopen", "Reopens";
+    hold, "/api/v1/dead-letters/{id}/hold", "/api/v1/dead-letters/hold", "Puts a legal hold on";
+    release, "/api/v1/dead-letters/{id}/release", "/api/v1/dead-letters/release", "Releases the hold on";
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Lazaret",
+        description = "The dead-letter service: report failed messages, find them whole, decide about them.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    paths(
+        stats::live,
+        stats::ready,
+        document,
+        admin::me,
+        report::report,
+        letters::list,
+        letters::count,
+        letters::show,
+        letters::body,
+        docs::resolve::one,
+        docs::resolve::many,
+        docs::discard::one,
+        docs::discard::many,
+        docs::reopen::one,
+        docs::reopen::many,
+        docs::hold::one,
+        docs::hold::many,
+        docs::release::one,
+        docs::release::many,
+        decisions::operation,
+        stats::stats,
+        stats::ledger,
+        admin::audit,
+        admin::tokens,
+        admin::create_token,
+        admin::revoke_token,
+        admin::reset,
+    )
+)]
+struct Document;
+
+/// The document as a value.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+/// Gives this document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "administration", responses((status = 200)))]
+pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
+    Json(openapi())
+}

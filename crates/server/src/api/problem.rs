@@ -1,0 +1,261 @@
+//! Errors as `application/problem+json`. The HTTP status of every error is chosen here and nowhere else.
+
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use lazaret_core::cursor::BadCursor;
+use lazaret_core::filter::FilterError;
+use lazaret_core::id::BadId;
+use lazaret_core::lifecycle::{Refused, Standing};
+use lazaret_store::StoreError;
+use serde_json::{Map, Value, json};
+
+/// What kind of problem it is: stable, for programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Code {
+    BadRequest,
+    BadJson,
+    BadFilter,
+    BadCursor,
+    BadId,
+    UnknownSource,
+    FilterRequired,
+    ReasonRequired,
+    Unauthorized,
+    Forbidden,
+    ForeignOrigin,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    NotAllowed,
+    CountMismatch,
+    TooLarge,
+    UnsupportedMediaType,
+    Misdirected,
+    Unprocessable,
+    TooBroad,
+    Internal,
+    StoreUnavailable,
+    StoreBusy,
+    StoreFull,
+}
+
+impl Code {
+    pub const fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    const fn facts(self) -> (&'static str, StatusCode) {
+        match self {
+            Code::BadRequest => ("bad_request", StatusCode::BAD_REQUEST),
+            Code::BadJson => ("bad_json", StatusCode::BAD_REQUEST),
+            Code::BadFilter => ("bad_filter", StatusCode::BAD_REQUEST),
+            Code::BadCursor => ("bad_cursor", StatusCode::BAD_REQUEST),
+            Code::BadId => ("bad_id", StatusCode::BAD_REQUEST),
+            Code::UnknownSource => ("unknown_source", StatusCode::BAD_REQUEST),
+            Code::FilterRequired => ("filter_required", StatusCode::BAD_REQUEST),
+            Code::ReasonRequired => ("reason_required", StatusCode::BAD_REQUEST),
+            Code::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED),
+            Code::Forbidden => ("forbidden", StatusCode::FORBIDDEN),
+            Code::ForeignOrigin => ("foreign_origin", StatusCode::FORBIDDEN),
+            Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
+            Code::MethodNotAllowed => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
+            Code::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT),
+            Code::NotAllowed => ("not_allowed", StatusCode::CONFLICT),
+            Code::CountMismatch => ("count_mismatch", StatusCode::CONFLICT),
+            Code::TooLarge => ("too_large", StatusCode::PAYLOAD_TOO_LARGE),
+            Code::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Code::Misdirected => ("misdirected", StatusCode::MISDIRECTED_REQUEST),
+            Code::Unprocessable => ("unprocessable", StatusCode::UNPROCESSABLE_ENTITY),
+            Code::TooBroad => ("too_broad", StatusCode::UNPROCESSABLE_ENTITY),
+            Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
+            Code::StoreUnavailable => ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE),
+            Code::StoreBusy => ("store_busy", StatusCode::SERVICE_UNAVAILABLE),
+            Code::StoreFull => ("store_full", StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+}
+
+/// A problem on its way to the caller.
+#[derive(Debug)]
+pub struct Problem {
+    code: Code,
+    detail: String,
+    hint: Option<String>,
+    extra: Map<String, Value>,
+    retry_after_s: Option<u32>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem { code, detail: detail.into(), hint: None, extra: Map::new(), retry_after_s: None }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.extra.insert(name.into(), value.into());
+        self
+    }
+
+    pub fn no_letter(id: impl std::fmt::Display) -> Problem {
+        Problem::new(Code::NotFound, format!("letter {id} does not exist"))
+            .hint("find letters with GET /api/v1/dead-letters or `lazaret ls --all`")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (name, status) = self.code.facts();
+        let mut body = self.extra;
+        body.insert("type".into(), format!("urn:lazaret:{name}").into());
+        body.insert("title".into(), status.canonical_reason().unwrap_or("Error").into());
+        body.insert("status".into(), status.as_u16().into());
+        body.insert("code".into(), name.into());
+        body.insert("detail".into(), self.detail.into());
+        if let Some(hint) = self.hint {
+            body.insert("hint".into(), hint.into());
+        }
+        let mut response = (status, Json(Value::Object(body))).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let text = error.to_string();
+        match error {
+            StoreError::Busy => Problem {
+                retry_after_s: Some(1),
+                ..Problem::new(Code::StoreBusy, text).hint("nothing of this request was kept: send it again")
+            },
+            StoreError::Full => Problem {
+                retry_after_s: Some(30),
+                ..Problem::new(Code::StoreFull, text)
+                    .hint("nothing of this request was kept: make room on the disk")
+            },
+            StoreError::TooSlow => {
+                Problem::new(Code::TooBroad, text).hint("narrow the filter, for example with since:24h")
+            }
+            StoreError::Corrupt(what) => {
+                tracing::error!(what, "the store contradicts itself");
+                Problem::new(Code::Internal, "the store holds something that cannot be")
+                    .hint("see the server's log")
+            }
+            StoreError::ReadOnly
+            | StoreError::TooNew { .. }
+            | StoreError::Held { .. }
+            | StoreError::Foreign(_)
+            | StoreError::WrongMode(_)
+            | StoreError::Path { .. }
+            | StoreError::Unavailable { .. } => {
+                tracing::error!(error = %chain(&error), "the store failed");
+                Problem {
+                    retry_after_s: Some(5),
+                    ..Problem::new(Code::StoreUnavailable, text)
+                        .hint("nothing of this request was kept: send it again later")
+                }
+            }
+        }
+    }
+}
+
+/// An error with its causes, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+impl From<FilterError> for Problem {
+    fn from(error: FilterError) -> Problem {
+        Problem::new(Code::BadFilter, error.to_string())
+    }
+}
+
+impl From<BadCursor> for Problem {
+    fn from(error: BadCursor) -> Problem {
+        Problem::new(Code::BadCursor, error.to_string())
+    }
+}
+
+impl From<BadId> for Problem {
+    fn from(error: BadId) -> Problem {
+        Problem::new(Code::BadId, error.to_string())
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let Standing { status, place, held, .. } = refused.standing;
+        let allowed: Vec<&str> = super::wire::offered(refused.standing).collect();
+        let problem = Problem::new(Code::NotAllowed, refused.to_string())
+            .with("letterStatus", status.name())
+            .with("place", place.name())
+            .with("held", held)
+            .with("allowedActions", json!(allowed));
+        // Only a hold that stands in the way is worth a word.
+        let hold_refuses = Standing { held: false, ..refused.standing }.after(refused.action).is_ok();
+        match (hold_refuses, allowed.as_slice()) {
+            (true, _) => problem.hint("release the hold first, if you may"),
+            (false, []) => problem,
+            (false, allowed) => problem.hint(format!("allowed now: {}", allowed.join(", "))),
+        }
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Problem {
+        match rejection {
+            JsonRejection::MissingJsonContentType(_) => {
+                Problem::new(Code::UnsupportedMediaType, "the body must be JSON")
+                    .hint("send it with Content-Type: application/json")
+            }
+            JsonRejection::BytesRejection(rejection) => rejection.into(),
+            other => Problem::new(Code::BadJson, other.body_text()),
+        }
+    }
+}
+
+impl From<BytesRejection> for Problem {
+    fn from(rejection: BytesRejection) -> Problem {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+            _ => Problem::new(Code::BadRequest, "the body could not be read to its end")
+                .hint("nothing of it was kept: send it again"),
+        }
+    }
+}
+
+pub(super) fn too_large() -> Problem {
+    Problem::new(Code::TooLarge, "the body is larger than this server takes")
+        .hint("send less at once, or raise limits.body_bytes_max")
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Problem {
+        Problem::new(Code::BadRequest, rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(_: PathRejection) -> Problem {
+        Problem::new(Code::BadRequest, "the address holds bytes that are not UTF-8")
+    }
+}

@@ -1,0 +1,274 @@
+//! What an operator can set, from `lazaret.toml`, the environment and flags, checked whole before anything starts.
+//!
+//! A flag beats the environment, which beats the file, which beats the default. Every mistake is reported at once and
+//! none is passed over: a key that is silently ignored is found in production. The value of `store` may hold
+//! credentials and must never reach an error.
+
+mod check;
+mod environment;
+mod event_path;
+mod layer;
+mod problem;
+mod schema;
+mod show;
+mod value;
+
+#[cfg(test)]
+mod example_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use lazaret_core::class::{self, ClassRules, Conditions, EmptyRule, ErrorClass};
+use lazaret_core::limits;
+
+pub use event_path::{BadEventPath, EventPath};
+pub use problem::ConfigError;
+
+use layer::{Given, Setting, Settings};
+use problem::{Place, Problems};
+
+/// The file that is read when none is named, if it is there.
+pub const DEFAULT_FILE: &str = "lazaret.toml";
+
+/// The source that letters belong to when a reporter names none.
+pub const REPORT_SOURCE: &str = "report";
+
+/// Bytes of a configuration file: thousands of rules fit, a database given by mistake does not.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The configuration in effect. What `load` returns has passed every check.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// `HOST:PORT`; port 0 picks a free one.
+    pub listen: String,
+    /// The data folder; relative to where the server was started.
+    pub data: PathBuf,
+    pub store: StoreUrl,
+    /// Values of the `Host` header that are served beside loopback, in lower case, with or without a port.
+    pub allowed_hosts: Vec<String>,
+    pub log: LogConfig,
+    pub limits: LimitsConfig,
+    /// In the order in which they are tried.
+    pub class_rules: Vec<ClassRule>,
+    /// By name. `report` is always there.
+    pub sources: BTreeMap<String, SourceConfig>,
+}
+
+/// Where letters are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreUrl {
+    /// `sqlite`: `lazaret.db` in the data folder.
+    Embedded,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogConfig {
+    /// A level, or directives such as `info,lazaret_store=debug`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The limits that an operator may move; their reasons are in `lazaret_core::limits`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitsConfig {
+    pub body_bytes_max: usize,
+    pub entry_bytes_max: usize,
+    pub ndjson_bytes_max: usize,
+    pub request_ms_max: u64,
+    pub body_pause_ms_max: u64,
+    pub connections_max: usize,
+}
+
+/// One of the operator's class rules, as it was written and as it is applied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassRule {
+    written: Conditions,
+    rule: class::ClassRule,
+}
+
+/// Where letters come from, and what is read out of their original events.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SourceConfig {
+    pub kind: SourceKind,
+    /// Gives the order key; without it letters of this source have none.
+    pub aggregate: Option<EventPath>,
+    pub tenant: EventPath,
+    pub queue: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceKind {
+    /// Entries that any program sends to `POST /api/v1/dead-letters`.
+    Report,
+}
+
+/// Where an event names its tenant unless a source says otherwise.
+pub(crate) const TENANT_PATH: &str = "$.metadata.tenantId";
+
+/// What was given on the command line.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overrides {
+    pub listen: Option<String>,
+    pub data: Option<PathBuf>,
+    pub store: Option<String>,
+}
+
+/// Reads the file (`lazaret.toml` if it exists, when none is named), the `LAZARET_*` variables and the flags.
+///
+/// A value that is beaten by another is not checked beyond its type.
+pub fn load(
+    file: Option<&Path>,
+    env: impl IntoIterator<Item = (String, String)>,
+    overrides: Overrides,
+) -> Result<Config, ConfigError> {
+    let path = file.unwrap_or(Path::new(DEFAULT_FILE));
+    let mut problems = Problems::default();
+    let text = match read_text(path) {
+        Ok(text) => text,
+        Err(error) if file.is_none() && error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            problems.add_with_hint(Place::File, "", format!("cannot be read: {error}"), FILE_HINT);
+            String::new()
+        }
+    };
+    let from_file = layer::read_document(&text, &mut problems);
+    let from_env = environment::read(env, &mut problems);
+    // Without the file's part the rest would be accused of what the file may well have set.
+    let config = from_file.map(|mut settings| {
+        settings.extend(from_env);
+        settings.extend(from_flags(&overrides));
+        let mut config = check::check(&settings, &mut problems);
+        if let Some(data) = overrides.data {
+            if data.as_os_str().is_empty() {
+                problems.add(Place::Flag("--data"), "data", "is empty".to_owned());
+            }
+            config.data = data;
+        }
+        config
+    });
+    problems.or_config(config, path, &text)
+}
+
+const FILE_HINT: &str =
+    "give a readable TOML file to --config, or none to use ./lazaret.toml or the defaults";
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let after = error.utf8_error().valid_up_to();
+        io::Error::new(ErrorKind::InvalidData, format!("it is not UTF-8 text after byte {after}"))
+    })
+}
+
+/// The folder is not among them: a path need not be text.
+fn from_flags(overrides: &Overrides) -> Settings {
+    let flags = [("listen", "--listen", &overrides.listen), ("store", "--store", &overrides.store)];
+    let mut settings = Settings::new();
+    for (key, flag, value) in flags {
+        if let Some(text) = value {
+            let setting = Setting { given: Given::Scalar(text.clone()), place: Place::Flag(flag) };
+            settings.insert(key.to_owned(), setting);
+        }
+    }
+    settings
+}
+
+impl Config {
+    /// The rules ready to classify with.
+    pub fn classes(&self) -> ClassRules {
+        ClassRules::new(self.class_rules.iter().map(|written| written.rule.clone()).collect())
+    }
+
+    /// The configuration in effect as a file that loads to the same.
+    pub fn to_toml(&self) -> String {
+        show::to_toml(self)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let report = SourceConfig::new(REPORT_SOURCE, SourceKind::Report);
+        Config {
+            listen: "127.0.0.1:7070".to_owned(),
+            data: PathBuf::from("./lazaret-data"),
+            store: StoreUrl::Embedded,
+            allowed_hosts: Vec::new(),
+            log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
+            limits: LimitsConfig::default(),
+            class_rules: Vec::new(),
+            sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
+            body_bytes_max: limits::BODY_BYTES_MAX,
+            entry_bytes_max: limits::ENTRY_BYTES_MAX,
+            ndjson_bytes_max: limits::NDJSON_BYTES_MAX,
+            request_ms_max: limits::REQUEST_MS_MAX,
+            body_pause_ms_max: limits::BODY_PAUSE_MS_MAX,
+            connections_max: limits::CONNECTIONS_MAX,
+        }
+    }
+}
+
+impl SourceConfig {
+    /// A source about which nothing else is set.
+    pub fn new(name: &str, kind: SourceKind) -> SourceConfig {
+        let tenant = EventPath::parse(TENANT_PATH).expect("this path is one of names");
+        SourceConfig { kind, aggregate: None, tenant, queue: name.to_owned() }
+    }
+}
+
+impl ClassRule {
+    pub fn new(when: Conditions, class: ErrorClass) -> Result<ClassRule, EmptyRule> {
+        let rule = class::ClassRule::new(when.clone(), class)?;
+        Ok(ClassRule { written: when, rule })
+    }
+}
+
+impl StoreUrl {
+    pub const fn name(self) -> &'static str {
+        match self {
+            StoreUrl::Embedded => "sqlite",
+        }
+    }
+}
+
+impl LogFormat {
+    pub const ALL: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        }
+    }
+}
+
+impl SourceKind {
+    pub const ALL: [SourceKind; 1] = [SourceKind::Report];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            SourceKind::Report => "report",
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Turns settings into a configuration. Goes on after a problem with the default, so that all of them are found.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::class::{Conditions, ErrorClass, StatusRange};
+use lazaret_core::pattern::Pattern;
+
+use super::event_path::EventPath;
+use super::layer::{Entry, Given, Setting, Settings};
+use super::problem::{Place, Problems, quoted};
+use super::{ClassRule, Config, LimitsConfig, LogConfig, REPORT_SOURCE, SourceConfig, SourceKind, value};
+
+/// Requests are held in memory while they are read; more than this per request is not a setting but an outage.
+const BODY_BYTES_CEILING: u64 = 256 << 20;
+/// The store takes rows of up to a gigabyte, and an entry is copied a few times on its way there.
+const ENTRY_BYTES_CEILING: u64 = 64 << 20;
+/// A stream is read line by line, so it may be longer.
+const NDJSON_BYTES_CEILING: u64 = 1 << 30;
+/// A request or a pause that is allowed to last longer is a leak.
+const REQUEST_MS_CEILING: u64 = 3_600_000;
+const BODY_PAUSE_MS_CEILING: u64 = 600_000;
+/// The ports of one address.
+const CONNECTIONS_CEILING: u64 = 65_535;
+
+pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
+    let defaults = Config::default();
+    let mut check = Check { settings, problems };
+    Config {
+        listen: check.scalar("listen", value::listen).unwrap_or(defaults.listen),
+        data: check.scalar("data", value::filled).map_or(defaults.data, Into::into),
+        store: check.scalar("store", value::store).unwrap_or(defaults.store),
+        allowed_hosts: check.allowed_hosts(),
+        log: LogConfig {
+            level: check.scalar("log.level", value::log_level).unwrap_or(defaults.log.level),
+            format: check.scalar("log.format", value::log_format).unwrap_or(defaults.log.format),
+        },
+        limits: check.limits(defaults.limits),
+        class_rules: check.class_rules(),
+        sources: check.sources(defaults.sources),
+    }
+}
+
+struct Check<'a> {
+    settings: &'a Settings,
+    problems: &'a mut Problems,
+}
+
+impl Check<'_> {
+    /// The parsed value at `path`; `None` when it is not set, or bad and reported.
+    fn scalar<T>(&mut self, path: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        parse_scalar(self.settings, path, path, parse, self.problems)
+    }
+
+    fn allowed_hosts(&mut self) -> Vec<String> {
+        let Some(Setting { given: Given::Texts(texts), .. }) = self.settings.get("allowed_hosts") else {
+            return Vec::new();
+        };
+        let mut hosts = Vec::new();
+        for (text, place) in texts {
+            match value::allowed_host(text) {
+                Ok(host) => hosts.push(host),
+                Err(message) => self.problems.add(place.clone(), "allowed_hosts", message),
+            }
+        }
+        hosts
+    }
+
+    fn limits(&mut self, defaults: LimitsConfig) -> LimitsConfig {
+        let mut size = |path: &str, max, default| -> usize {
+            self.scalar(path, |text| value::size(text, max)).unwrap_or(default)
+        };
+        let body_bytes_max = size("limits.body_bytes_max", BODY_BYTES_CEILING, defaults.body_bytes_max);
+        let entry_bytes_max = size("limits.entry_bytes_max", ENTRY_BYTES_CEILING, defaults.entry_bytes_max);
+        let ndjson_bytes_max =
+            size("limits.ndjson_bytes_max", NDJSON_BYTES_CEILING, defaults.ndjson_bytes_max);
+        let mut length = |path: &str, max, default| -> u64 {
+            self.scalar(path, |text| value::length_ms(text, max)).unwrap_or(default)
+        };
+        let request_ms_max = length("limits.request_time_max", REQUEST_MS_CEILING, defaults.request_ms_max);
+        let body_pause_ms_max =
+            length("limits.body_pause_max", BODY_PAUSE_MS_CEILING, defaults.body_pause_ms_max);
+        let connections_max = self
+            .scalar("limits.connections_max", |text| value::count(text, CONNECTIONS_CEILING))
+            .unwrap_or(defaults.connections_max);
+        if entry_bytes_max > body_bytes_max {
+            self.entry_exceeds_body(entry_bytes_max, body_bytes_max);
+        }
+        LimitsConfig {
+            body_bytes_max,
+            entry_bytes_max,
+            ndjson_bytes_max,
+            request_ms_max,
+            body_pause_ms_max,
+            connections_max,
+        }
+    }
+
+    fn entry_exceeds_body(&mut self, entry_bytes_max: usize, body_bytes_max: usize) {
+        let set = ["limits.entry_bytes_max", "limits.body_bytes_max"].map(|path| self.settings.get(path));
+        let place = set.into_iter().flatten().next().map_or(Place::File, |setting| setting.place.clone());
+        let message = format!(
+            "entry_bytes_max ({}) is above body_bytes_max ({}), so the largest entries could not be sent",
+            value::size_text(entry_bytes_max as u64),
+            value::size_text(body_bytes_max as u64)
+        );
+        self.problems.add_with_hint(place, "limits", message, "set both; what is not set has its default");
+    }
+
+    fn class_rules(&mut self) -> Vec<ClassRule> {
+        let Some(Setting { given: Given::Entries(entries), .. }) = self.settings.get("class_rules") else {
+            return Vec::new();
+        };
+        entries.iter().filter_map(|entry| self.class_rule(entry)).collect()
+    }
+
+    fn class_rule(&mut self, entry: &Entry) -> Option<ClassRule> {
+        let path = |key: &str| format!("{}.{key}", entry.path);
+        let mut pattern = |key: &str| -> Option<Pattern> {
+            parse_scalar(&entry.settings, key, &path(key), value::name, self.problems).map(Pattern::new)
+        };
+        let mut when = Conditions {
+            error_type: pattern("error_type"),
+            code: pattern("code"),
+            message: pattern("message"),
+            http_status: None,
+            source: pattern("source"),
+        };
+        let status = |text: &str| StatusRange::parse(text).map_err(|bad| bad.to_string());
+        let key = "http_status";
+        when.http_status = parse_scalar(&entry.settings, key, &path(key), status, self.problems);
+        let class = parse_scalar(&entry.settings, "class", &path("class"), error_class, self.problems);
+        let Some(class) = class else {
+            if !entry.settings.contains_key("class") {
+                let message = format!("class is missing; known are {}", known_classes());
+                self.problems.add(entry.place.clone(), &entry.path, message);
+            }
+            return None;
+        };
+        let has_condition = entry.settings.keys().any(|key| key != "class");
+        match ClassRule::new(when, class) {
+            Ok(rule) => Some(rule),
+            // Its conditions were bad and have been reported as such.
+            Err(_) if has_condition => None,
+            Err(empty) => {
+                self.problems.add(entry.place.clone(), &entry.path, empty.to_string());
+                None
+            }
+        }
+    }
+
+    fn sources(&mut self, defaults: BTreeMap<String, SourceConfig>) -> BTreeMap<String, SourceConfig> {
+        let mut places: BTreeMap<&str, &Place> = BTreeMap::new();
+        for (path, setting) in self.settings {
+            if let Some(name) = path.strip_prefix("sources.").and_then(|rest| rest.split('.').next()) {
+                places.entry(name).or_insert(&setting.place);
+            }
+        }
+        let mut sources = defaults;
+        for (name, place) in places {
+            let source = self.source(name, place);
+            sources.insert(name.to_owned(), source);
+        }
+        sources
+    }
+
+    fn source(&mut self, name: &str, place: &Place) -> SourceConfig {
+        let path = |key: &str| format!("sources.{name}.{key}");
+        let kind = self.scalar(&path("kind"), value::source_kind);
+        // The source that is always there need not say what it is.
+        if !self.settings.contains_key(&path("kind")) && name != REPORT_SOURCE {
+            let known = SourceKind::ALL.map(SourceKind::name).join(", ");
+            let message = format!("kind is missing; known are {known}");
+            self.problems.add(place.clone(), &format!("sources.{name}"), message);
+        }
+        let event_path = |text: &str| EventPath::parse(text).map_err(|bad| bad.to_string());
+        let mut source = SourceConfig::new(name, kind.unwrap_or(SourceKind::Report));
+        source.aggregate = self.scalar(&path("aggregate"), event_path);
+        if let Some(tenant) = self.scalar(&path("tenant"), event_path) {
+            source.tenant = tenant;
+        }
+        if let Some(queue) = self.scalar(&path("queue"), value::name) {
+            source.queue = queue;
+        }
+        source
+    }
+}
+
+/// The parsed value of `key`; problems name it by its `path`.
+fn parse_scalar<T>(
+    settings: &Settings,
+    key: &str,
+    path: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+    problems: &mut Problems,
+) -> Option<T> {
+    let Some(Setting { given: Given::Scalar(text), place }) = settings.get(key) else { return None };
+    match parse(text) {
+        Ok(value) => Some(value),
+        Err(message) => {
+            problems.add(place.clone(), path, message);
+            None
+        }
+    }
+}
+
+fn error_class(text: &str) -> Result<ErrorClass, String> {
+    ErrorClass::parse(text)
+        .ok_or_else(|| format!("{} is not a class; known are {}", quoted(text), known_classes()))
+}
+
+fn known_classes() -> String {
+    ErrorClass::ALL.map(ErrorClass::name).join(", ")
+}

@@ -1,0 +1,268 @@
+//! One layer of settings as it was written: known keys only, of the right shape, each with its place.
+//!
+//! Meaning is checked later, once all layers lie on top of each other.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Place, Problems, quoted};
+use super::schema::{self, Key, ROOT, Shape, join};
+
+/// Bytes of one text: no name, path or pattern comes near.
+const TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// Entries of one list: more would be written by a program, and each rule is tried on each letter.
+const ENTRIES_MAX: usize = 1_000;
+
+/// Characters of a source's name: it stands in URLs, lists and metrics.
+const SOURCE_NAME_CHARS_MAX: usize = 64;
+
+/// By path: `limits.body_bytes_max`. In an entry of a list by the key alone.
+pub(super) type Settings = BTreeMap<String, Setting>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) given: Given,
+    pub(super) place: Place,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Given {
+    /// A text or a number, by its text.
+    Scalar(String),
+    Texts(Vec<(String, Place)>),
+    Entries(Vec<Entry>),
+    /// A named table, which may be empty.
+    Table,
+    /// Of the wrong shape and reported as such; it is not missing.
+    Unusable,
+}
+
+/// One table of a list.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) path: String,
+    pub(super) place: Place,
+    pub(super) settings: Settings,
+}
+
+/// Reads a file's text. `None` when it is not TOML: then nothing in it can be relied on.
+pub(super) fn read_document(text: &str, problems: &mut Problems) -> Option<Settings> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let place = error.span().map_or(Place::File, |span| Place::Byte(span.start));
+        problems.add(place, "", format!("not TOML: {}", error.message()));
+    }
+    if !errors.is_empty() {
+        return None;
+    }
+    let mut reader = Reader { variable: None, problems, settings: Settings::new() };
+    reader.shaped("", ROOT, &Place::File, &DeValue::Table(document.into_inner()));
+    Some(reader.settings)
+}
+
+/// Reads the TOML value of an environment variable into what stands under `path`.
+pub(super) fn read_value(
+    variable: &str,
+    path: &str,
+    shape: &Shape,
+    text: &str,
+    problems: &mut Problems,
+) -> Settings {
+    let place = Place::Variable(variable.to_owned());
+    match DeValue::parse(text) {
+        Ok(value) => {
+            let mut reader = Reader { variable: Some(variable), problems, settings: Settings::new() };
+            reader.shaped(path, shape, &place, value.get_ref());
+            reader.settings
+        }
+        Err(error) => {
+            let message = format!("expected {} in TOML: {}", shape.expected(), error.message());
+            problems.add(place, path, message);
+            Settings::new()
+        }
+    }
+}
+
+/// Says why a source cannot have this name.
+pub(super) fn check_source_name(name: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    if name.is_empty() || name.len() > SOURCE_NAME_CHARS_MAX || !name.bytes().all(is_plain) {
+        return Err(format!(
+            "{} cannot name a source; use 1 to {SOURCE_NAME_CHARS_MAX} of a-z, 0-9, _ and -",
+            quoted(name)
+        ));
+    }
+    if name == "jobs" {
+        return Err("\"jobs\" cannot name a source; it is reserved for the job queue".to_owned());
+    }
+    Ok(())
+}
+
+/// Says why a text cannot be a value, whatever its key.
+pub(super) fn check_text(text: &str) -> Result<(), String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("longer than {TEXT_BYTES_MAX} bytes"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("holds a control character".to_owned());
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    /// The environment variable that is read; `None` for the file.
+    variable: Option<&'a str>,
+    problems: &'a mut Problems,
+    settings: Settings,
+}
+
+impl Reader<'_> {
+    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
+        match self.variable {
+            Some(name) => Place::Variable(name.to_owned()),
+            None => Place::Byte(spanned.span().start),
+        }
+    }
+
+    fn shaped(&mut self, path: &str, shape: &Shape, place: &Place, value: &DeValue<'_>) {
+        match (shape, value) {
+            (Shape::Text | Shape::Size | Shape::Length | Shape::Status, DeValue::String(text)) => {
+                match check_text(text) {
+                    Ok(()) => self.set(path, place, Given::Scalar(text.clone().into_owned())),
+                    Err(message) => self.refuse(path, place, message),
+                }
+            }
+            (Shape::Count | Shape::Size | Shape::Status, DeValue::Integer(number)) => {
+                match i64::from_str_radix(number.as_str(), number.radix()) {
+                    Ok(number) => self.set(path, place, Given::Scalar(number.to_string())),
+                    Err(_) => self.refuse(path, place, "the number is too large".to_owned()),
+                }
+            }
+            (Shape::Texts, DeValue::Array(items)) => self.texts(path, place, items),
+            (Shape::Table(keys), DeValue::Table(table)) => self.table(path, keys, table),
+            (Shape::Named(shape), DeValue::Table(tables)) => self.named(path, shape, tables),
+            (Shape::Entries(keys), DeValue::Array(items)) => self.entries(path, keys, place, items),
+            // A new shape ends here until it is read above, and the example no longer loads.
+            (_, found) => self.refuse(path, place, mismatch(shape.expected(), found)),
+        }
+    }
+
+    fn set(&mut self, path: &str, place: &Place, given: Given) {
+        self.settings.insert(path.to_owned(), Setting { given, place: place.clone() });
+    }
+
+    fn refuse(&mut self, path: &str, place: &Place, message: String) {
+        self.problems.add(place.clone(), path, message);
+        self.set(path, place, Given::Unusable);
+    }
+
+    fn texts(&mut self, path: &str, place: &Place, items: &[Spanned<DeValue<'_>>]) {
+        if items.len() > ENTRIES_MAX {
+            return self.refuse(path, place, format!("more than {ENTRIES_MAX} entries"));
+        }
+        let mut texts = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let at = self.place(item);
+            let path = format!("{path}[{index}]");
+            match item.get_ref() {
+                DeValue::String(text) => match check_text(text) {
+                    Ok(()) => texts.push((text.clone().into_owned(), at)),
+                    Err(message) => self.problems.add(at, &path, message),
+                },
+                found => self.problems.add(at, &path, mismatch(Shape::Text.expected(), found)),
+            }
+        }
+        self.set(path, place, Given::Texts(texts));
+    }
+
+    fn table(&mut self, path: &str, keys: &[Key], table: &DeTable<'_>) {
+        for (name, value) in table.iter() {
+            let name_text: &str = name.get_ref();
+            match keys.iter().find(|key| key.name == name_text) {
+                Some(key) => {
+                    let place = self.place(value);
+                    self.shaped(&join(path, key.name), &key.shape, &place, value.get_ref());
+                }
+                None => {
+                    let place = self.place(name);
+                    self.unknown(place, path, name_text, keys);
+                }
+            }
+        }
+    }
+
+    fn unknown(&mut self, place: Place, outer: &str, name: &str, keys: &[Key]) {
+        let mut message = format!("unknown key {}", quoted(name));
+        match schema::suggest_key(name, keys) {
+            Some(known) => message.push_str(&format!("; did you mean \"{known}\"?")),
+            None => {
+                let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+                message.push_str(&format!("; known are {}", known.join(", ")));
+            }
+        }
+        self.problems.add_with_hint(place, outer, message, schema::KEYS_HINT);
+    }
+
+    fn named(&mut self, path: &str, shape: &Shape, tables: &DeTable<'_>) {
+        if tables.len() > ENTRIES_MAX {
+            let place = tables.values().next().map_or(Place::File, |first| self.place(first));
+            return self.problems.add(place, path, format!("more than {ENTRIES_MAX} tables"));
+        }
+        for (name, value) in tables.iter() {
+            if let Err(message) = check_source_name(name.get_ref()) {
+                let place = self.place(name);
+                self.problems.add(place, path, message);
+                continue;
+            }
+            let path = join(path, name.get_ref());
+            let place = self.place(value);
+            if value.get_ref().is_table() {
+                self.set(&path, &place, Given::Table);
+                self.shaped(&path, shape, &place, value.get_ref());
+            } else {
+                self.problems.add(place, &path, mismatch(shape.expected(), value.get_ref()));
+            }
+        }
+    }
+
+    fn entries(&mut self, path: &str, keys: &[Key], place: &Place, items: &[Spanned<DeValue<'_>>]) {
+        if items.len() > ENTRIES_MAX {
+            return self.refuse(path, place, format!("more than {ENTRIES_MAX} entries"));
+        }
+        let mut entries = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            let place = self.place(item);
+            let DeValue::Table(table) = item.get_ref() else {
+                self.problems.add(place, &path, mismatch("a table", item.get_ref()));
+                continue;
+            };
+            // The entry is read as a layer of its own, so that its keys do not meet those of the next one.
+            let outside = std::mem::take(&mut self.settings);
+            self.table(&path, keys, table);
+            let inside = std::mem::replace(&mut self.settings, outside);
+            let keyed = inside.into_iter().map(|(full, setting)| {
+                let key = full.rsplit('.').next().unwrap_or_default().to_owned();
+                (key, setting)
+            });
+            entries.push(Entry { path, place, settings: keyed.collect() });
+        }
+        self.set(path, place, Given::Entries(entries));
+    }
+}
+
+fn mismatch(expected: &str, found: &DeValue<'_>) -> String {
+    let found = match found {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    };
+    format!("expected {expected}, found {found}")
+}

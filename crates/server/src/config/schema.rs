@@ -1,0 +1,154 @@
+//! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
+//! file and the reference; tests fail where one is forgotten.
+
+/// What a key's value looks like.
+#[derive(Debug)]
+pub(super) enum Shape {
+    Text,
+    Count,
+    Size,
+    Length,
+    Status,
+    Texts,
+    Table(&'static [Key]),
+    /// Tables under names that the operator chooses.
+    Named(&'static Shape),
+    /// A list of tables.
+    Entries(&'static [Key]),
+}
+
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+}
+
+pub(super) const KEYS_HINT: &str = "lazaret.example.toml shows every key with its meaning and default";
+
+pub(super) const ROOT: &Shape = &Shape::Table(KEYS);
+
+const KEYS: &[Key] = &[
+    key("listen", Shape::Text),
+    key("data", Shape::Text),
+    key("store", Shape::Text),
+    key("allowed_hosts", Shape::Texts),
+    key("log", Shape::Table(&[key("level", Shape::Text), key("format", Shape::Text)])),
+    key(
+        "limits",
+        Shape::Table(&[
+            key("body_bytes_max", Shape::Size),
+            key("entry_bytes_max", Shape::Size),
+            key("ndjson_bytes_max", Shape::Size),
+            key("request_time_max", Shape::Length),
+            key("body_pause_max", Shape::Length),
+            key("connections_max", Shape::Count),
+        ]),
+    ),
+    key(
+        "class_rules",
+        Shape::Entries(&[
+            key("class", Shape::Text),
+            key("error_type", Shape::Text),
+            key("code", Shape::Text),
+            key("message", Shape::Text),
+            key("http_status", Shape::Status),
+            key("source", Shape::Text),
+        ]),
+    ),
+    key(
+        "sources",
+        Shape::Named(&Shape::Table(&[
+            key("kind", Shape::Text),
+            key("aggregate", Shape::Text),
+            key("tenant", Shape::Text),
+            key("queue", Shape::Text),
+        ])),
+    ),
+];
+
+const fn key(name: &'static str, shape: Shape) -> Key {
+    Key { name, shape }
+}
+
+impl Shape {
+    pub(super) fn expected(&self) -> &'static str {
+        match self {
+            Shape::Text => "a text",
+            Shape::Count => "an integer",
+            Shape::Size => "a number of bytes such as 16777216 or \"16MiB\"",
+            Shape::Length => "a length of time such as \"120s\"",
+            Shape::Status => "an HTTP status such as 503, \"5xx\" or \"500-599\"",
+            Shape::Texts => "a list of texts",
+            Shape::Table(_) => "a table",
+            Shape::Named(_) => "a table of tables, such as [sources.billing]",
+            Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
+        }
+    }
+
+    /// The shape of what stands under `name`.
+    pub(super) fn child(&self, name: &str) -> Option<&'static Shape> {
+        match self {
+            Shape::Table(keys) => keys.iter().find(|key| key.name == name).map(|key| &key.shape),
+            Shape::Named(shape) => Some(shape),
+            Shape::Text
+            | Shape::Count
+            | Shape::Size
+            | Shape::Length
+            | Shape::Status
+            | Shape::Texts
+            | Shape::Entries(_) => None,
+        }
+    }
+}
+
+/// `outer.name`, or `name` at the top.
+pub(super) fn join(outer: &str, name: &str) -> String {
+    if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") }
+}
+
+/// The paths of all values, with `named` where the operator chooses the name. Keys of list entries are left out.
+pub(super) fn paths(named: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_paths(ROOT, "", named, &mut found);
+    found
+}
+
+fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String>) {
+    match shape {
+        Shape::Table(keys) => {
+            for key in *keys {
+                collect_paths(&key.shape, &join(outer, key.name), named, found);
+            }
+        }
+        Shape::Named(shape) => collect_paths(shape, &join(outer, named), named, found),
+        Shape::Text
+        | Shape::Count
+        | Shape::Size
+        | Shape::Length
+        | Shape::Status
+        | Shape::Texts
+        | Shape::Entries(_) => found.push(outer.to_owned()),
+    }
+}
+
+/// The most likely meaning of a key that is not among `keys`: one spelt like it, or one of its name elsewhere.
+pub(super) fn suggest_key(unknown: &str, keys: &[Key]) -> Option<String> {
+    let beside = nearest(unknown, keys.iter().map(|key| key.name.to_owned()));
+    beside.or_else(|| {
+        paths("<name>").into_iter().find(|path| path.rsplit('.').next().is_some_and(|last| last == unknown))
+    })
+}
+
+/// The candidate that differs in at most a third of its characters, if there is one.
+pub(super) fn nearest(unknown: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
+    // Nothing we know is longer, and comparing takes time in the product of the lengths.
+    if unknown.len() > 64 {
+        return None;
+    }
+    let unknown = unknown.to_lowercase();
+    candidates
+        .map(|known| (strsim::damerau_levenshtein(&unknown, &known.to_lowercase()), known))
+        .filter(|(distance, known)| *distance <= (known.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}

@@ -1,0 +1,111 @@
+//! Writes a configuration as a file that loads to the same.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::duration::Length;
+use lazaret_core::pattern::Pattern;
+use serde::Serialize;
+
+use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
+
+pub(super) fn to_toml(config: &Config) -> String {
+    let shown = Shown {
+        listen: &config.listen,
+        // A path that is not UTF-8 can only come from a flag and cannot be written to a file.
+        data: config.data.to_string_lossy().into_owned(),
+        store: config.store.name(),
+        allowed_hosts: &config.allowed_hosts,
+        log: ShownLog { level: &config.log.level, format: config.log.format.name() },
+        limits: limits(&config.limits),
+        class_rules: config.class_rules.iter().map(class_rule).collect(),
+        sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
+    };
+    toml::to_string(&shown).expect("texts and small integers can always be written")
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    listen: &'a str,
+    data: String,
+    store: &'a str,
+    allowed_hosts: &'a [String],
+    log: ShownLog<'a>,
+    limits: ShownLimits,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    class_rules: Vec<ShownRule<'a>>,
+    sources: BTreeMap<&'a str, ShownSource<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownLog<'a> {
+    level: &'a str,
+    format: &'a str,
+}
+
+#[derive(Serialize)]
+struct ShownLimits {
+    body_bytes_max: String,
+    entry_bytes_max: String,
+    ndjson_bytes_max: String,
+    request_time_max: String,
+    body_pause_max: String,
+    connections_max: u32,
+}
+
+#[derive(Serialize)]
+struct ShownRule<'a> {
+    class: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ShownSource<'a> {
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate: Option<&'a str>,
+    tenant: &'a str,
+    queue: &'a str,
+}
+
+fn limits(limits: &LimitsConfig) -> ShownLimits {
+    let size = |bytes: usize| value::size_text(bytes as u64);
+    let length = |ms: u64| Length::from_ms(i64::try_from(ms).unwrap_or(i64::MAX)).to_string();
+    ShownLimits {
+        body_bytes_max: size(limits.body_bytes_max),
+        entry_bytes_max: size(limits.entry_bytes_max),
+        ndjson_bytes_max: size(limits.ndjson_bytes_max),
+        request_time_max: length(limits.request_ms_max),
+        body_pause_max: length(limits.body_pause_ms_max),
+        connections_max: u32::try_from(limits.connections_max).unwrap_or(u32::MAX),
+    }
+}
+
+fn class_rule(rule: &ClassRule) -> ShownRule<'_> {
+    let when = &rule.written;
+    ShownRule {
+        class: rule.rule.class().name(),
+        error_type: when.error_type.as_ref().map(Pattern::text),
+        code: when.code.as_ref().map(Pattern::text),
+        message: when.message.as_ref().map(Pattern::text),
+        http_status: when.http_status.map(|range| range.to_string()),
+        source: when.source.as_ref().map(Pattern::text),
+    }
+}
+
+fn source(source: &SourceConfig) -> ShownSource<'_> {
+    ShownSource {
+        kind: source.kind.name(),
+        aggregate: source.aggregate.as_ref().map(|path| path.text()),
+        tenant: source.tenant.text(),
+        queue: &source.queue,
+    }
+}

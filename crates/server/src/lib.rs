@@ -1,0 +1,19 @@
+//! What runs: capture, decisions, operations, and the doors to them.
+//!
+//! This is the only crate that knows HTTP. It holds no SQL and no copy of progress in memory: the store is the
+//! progress, and what is allowed comes from `lazaret_core`.
+
+pub mod access;
+pub mod api;
+pub mod app;
+pub mod capture;
+pub mod clock;
+pub mod config;
+pub mod destination;
+mod net;
+pub mod operations;
+mod raw_json;
+pub mod report;
+mod run;
+pub mod serve;
+pub mod tokens;

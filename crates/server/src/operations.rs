@@ -1,0 +1,52 @@
+//! Decisions by filter: a list is frozen, its count compared with what was expected, then worked off.
+
+use lazaret_core::filter::Filter;
+use lazaret_core::id::OperationId;
+use lazaret_core::limits;
+use lazaret_store::StoreError;
+use lazaret_store::decision::{Decision, NewOperation, Operation, OperationState};
+
+use crate::app::App;
+
+/// What a tick got done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// There may be more: call again.
+    More,
+    Idle,
+}
+
+/// Freezes the letters that match and works them off, within the call if they are few enough.
+///
+/// A caller that goes away leaves a frozen operation to `tick`; one that was still freezing decides nothing.
+pub async fn decide(
+    app: &App,
+    decision: Decision,
+    filter: Filter,
+    expected: u64,
+) -> Result<Operation, StoreError> {
+    let id = OperationId::mint(decision.at, app.entropy.take()?);
+    app.store.open_operation(NewOperation { id, decision, filter, expected }).await?;
+    let mut operation = app.store.freeze(id).await?;
+    while operation.state == OperationState::Freezing {
+        operation = app.store.freeze(id).await?;
+    }
+    if operation.total <= limits::DECISION_ROWS_INLINE_MAX {
+        while operation.state == OperationState::Working {
+            operation = app.store.work(id, app.clock.now()).await?;
+        }
+    }
+    Ok(operation)
+}
+
+/// Works one chunk of the oldest operation that has letters left.
+pub async fn tick(app: &App) -> Result<Progress, StoreError> {
+    if !app.store.lead().await? {
+        return Ok(Progress::Idle);
+    }
+    let Some(id) = app.store.working_operations(1).await?.into_iter().next() else {
+        return Ok(Progress::Idle);
+    };
+    app.store.work(id, app.clock.now()).await?;
+    Ok(Progress::More)
+}

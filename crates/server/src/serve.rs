@@ -1,0 +1,210 @@
+//! Serving: opens the store, listens, and ends without losing what was accepted.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use lazaret_core::limits;
+use lazaret_store::StoreError;
+use lazaret_store::sqlite::{Mode, SqliteStore};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::api;
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::net::{host_of, is_loopback};
+use crate::run;
+
+/// Why the server did not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{address} can be reached from other machines, and there is no token that would keep them out")]
+    Unguarded { address: String },
+    #[error("test mode serves on loopback only, not on {address}")]
+    TestModeAbroad { address: String },
+    #[error("signals cannot be waited for")]
+    Signals(#[source] std::io::Error),
+}
+
+impl ServeError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ServeError::Store(StoreError::Held { .. }) => {
+                Some("stop the other one, or choose another folder with --data".into())
+            }
+            ServeError::Store(StoreError::TooNew { .. }) => {
+                Some("run the newer lazaret, or choose another folder with --data".into())
+            }
+            ServeError::Store(StoreError::ReadOnly | StoreError::Path { .. }) => {
+                Some("make the folder writable, or choose another with --data".into())
+            }
+            ServeError::Store(StoreError::Full) => Some("make room on the disk".into()),
+            ServeError::Store(StoreError::Foreign(_)) => Some("choose another folder with --data".into()),
+            ServeError::Store(StoreError::WrongMode(_)) => {
+                Some("choose another folder with --data; test mode has its own stores".into())
+            }
+            ServeError::Store(_) | ServeError::Signals(_) => None,
+            ServeError::Listen { .. } => Some(
+                "is another server there? choose another address with --listen, or port 0 for any".into(),
+            ),
+            ServeError::Unguarded { .. } => Some(
+                "make a token first: lazaret token new --name me --role admin; or listen on 127.0.0.1".into(),
+            ),
+            ServeError::TestModeAbroad { .. } => Some("use --listen 127.0.0.1:0".into()),
+        }
+    }
+}
+
+/// Serves until a signal asks for the end; what was accepted by then is finished.
+pub async fn serve(
+    config: Config,
+    mode: Mode,
+    announce: impl FnOnce(SocketAddr) + Send,
+) -> Result<(), ServeError> {
+    let mut signals = Signals::listen()?;
+    let data = config.data.clone();
+    let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, mode))
+        .await
+        .map_err(|_| StoreError::Unavailable { doing: "opening", source: None })??;
+    let store = Arc::new(store);
+    let app = App::new(store.clone(), config, Clock::System, mode == Mode::Test).await?;
+    check_doors(&app)?;
+    let address = app.config.listen.clone();
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(&app.config.listen).await.map_err(failed.clone())?;
+    let bound = listener.local_addr().map_err(failed)?;
+    store.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
+    greet(&app, bound);
+    app.store.drop_unfrozen(app.clock.now()).await?;
+    let (stop, stopping) = watch::channel(false);
+    let loops = run::start(&app, &stopping);
+    announce(bound);
+    accept(&app, listener, signals.ended()).await;
+    tracing::info!("shutting down: what was accepted is being finished");
+    stop.send_replace(true);
+    loops.join_all().await;
+    app.store.close().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Anything but loopback needs a token, and test mode never leaves it.
+fn check_doors(app: &App) -> Result<(), ServeError> {
+    let address = app.config.listen.clone();
+    if is_loopback(host_of(&address)) {
+        return Ok(());
+    }
+    if app.test_mode {
+        return Err(ServeError::TestModeAbroad { address });
+    }
+    if app.access.is_open() {
+        return Err(ServeError::Unguarded { address });
+    }
+    Ok(())
+}
+
+fn greet(app: &App, bound: SocketAddr) {
+    let data = app.config.data.display().to_string();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data, %bound, "lazaret is starting");
+    if app.test_mode {
+        tracing::warn!("TEST MODE: anyone on this machine can empty this store with one request");
+    }
+    if app.access.is_open() {
+        tracing::warn!(
+            "no tokens exist: everyone on this machine may do everything; `lazaret token new` changes that"
+        );
+    }
+}
+
+/// Accepts connections until `ended`, then waits for those that are open. Public for the bench.
+pub async fn accept(app: &Arc<App>, listener: TcpListener, ended: impl Future<Output = ()>) {
+    let router = api::router(Arc::clone(app));
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(app.config.limits.connections_max));
+    let mut connections = tokio::task::JoinSet::new();
+    let mut ended = std::pin::pin!(ended);
+    loop {
+        let permit = tokio::select! {
+            () = &mut ended => break,
+            permit = Arc::clone(&room).acquire_owned() => permit,
+        };
+        let stream = tokio::select! {
+            () = &mut ended => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, most likely: others have to end before the next can begin.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        while connections.try_join_next().is_some() {}
+        let connection = graceful.watch(connection(stream, router.clone()));
+        connections.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    let limit = Duration::from_millis(limits::SHUTDOWN_MS_MAX);
+    if tokio::time::timeout(limit, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not end in time and were cut off");
+    }
+}
+
+type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>>;
+
+fn connection(stream: TcpStream, router: axum::Router) -> Connection {
+    // Small answers must not wait for more to come.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a socket option could not be set");
+    }
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(limits::HEAD_MS_MAX))
+        .max_buf_size(64 * 1024)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+}
+
+/// The signals that ask for the end.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Listens from here on: a signal that comes during the start is not lost.
+    fn listen() -> Result<Signals, ServeError> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
+        })
+    }
+
+    async fn ended(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Making tokens: 256 random bits, shown once, kept as a hash.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lazaret_core::id::TokenId;
+use lazaret_core::time::Time;
+use lazaret_store::audit::Actor;
+use lazaret_store::entropy::Entropy;
+use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::token::StoredToken;
+use lazaret_store::{Store, StoreError};
+
+use crate::access::{self, Role};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::serve::ServeError;
+
+/// A token that was just made; its text exists only here.
+#[derive(Clone)]
+pub struct NewToken {
+    pub id: TokenId,
+    pub name: String,
+    pub role: Role,
+    pub token: String,
+    pub created_at: Time,
+}
+
+/// The token's text is a secret and stays out of logs.
+impl std::fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewToken").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Makes a token and stores its hash.
+pub async fn create(
+    store: &dyn Store,
+    entropy: &Entropy,
+    at: Time,
+    name: &str,
+    role: Role,
+    by: Actor,
+) -> Result<NewToken, StoreError> {
+    let secret: [u8; 32] = entropy.take()?;
+    let token = format!("lzr_{}", URL_SAFE_NO_PAD.encode(secret));
+    let id = TokenId::mint(at, entropy.take()?);
+    let stored = StoredToken {
+        id,
+        hash: access::hash(&token),
+        name: name.to_owned(),
+        role: role.name().to_owned(),
+        created_at: at,
+        created_by: by.name.clone(),
+        revoked_at: None,
+    };
+    store.add_token(stored, by).await?;
+    Ok(NewToken { id, name: name.to_owned(), role, token, created_at: at })
+}
+
+/// Makes a token in a store that no server holds, for the first token of a server that is to leave loopback.
+pub async fn create_offline(config: &Config, name: &str, role: Role) -> Result<NewToken, ServeError> {
+    let data = config.data.clone();
+    let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, Mode::Real))
+        .await
+        .map_err(|_| StoreError::Unavailable { doing: "opening", source: None })??;
+    let by = Actor { name: "command line".into(), role: Role::Admin.name().into(), request: None };
+    let made = create(&store, &Entropy::default(), Clock::System.now(), name, role, by).await?;
+    store.close().await?;
+    Ok(made)
+}

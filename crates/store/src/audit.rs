@@ -1,0 +1,29 @@
+//! The audit log: one entry per decision, with who, why, on what and how many.
+
+use lazaret_core::id::{AuditId, LetterId, OperationId};
+use lazaret_core::time::Time;
+
+/// Who decides, for the audit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Actor {
+    pub name: String,
+    pub role: String,
+    /// The request it came with.
+    pub request: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditEntry {
+    pub position: u64,
+    pub id: AuditId,
+    pub at: Time,
+    pub actor: Actor,
+    /// A decision such as `resolve`, or an act of administration such as `token_created`.
+    pub action: String,
+    pub letter: Option<LetterId>,
+    pub operation: Option<OperationId>,
+    /// The filter in its text form.
+    pub filter: Option<String>,
+    pub count: u64,
+    pub reason: Option<String>,
+}

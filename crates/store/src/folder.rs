@@ -1,0 +1,67 @@
+//! The data folder: one process at a time, readable by its owner alone.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+/// A data folder held by this process until it is dropped.
+#[derive(Debug)]
+pub struct DataFolder {
+    path: PathBuf,
+    lock: File,
+}
+
+impl DataFolder {
+    /// Makes the folder if need be and locks it. The lock is the kernel's: it goes with the process, however that ends.
+    pub fn hold(path: &Path) -> Result<DataFolder, StoreError> {
+        let failed = |source| StoreError::Path { path: path.to_owned(), source };
+        if !path.is_dir() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        }
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.join("lock"))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                lock.read_to_string(&mut holder).map_err(failed)?;
+                let holder = match holder.trim() {
+                    "" => "another process".to_owned(),
+                    known => known.to_owned(),
+                };
+                return Err(StoreError::Held { folder: path.to_owned(), holder });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let folder = DataFolder { path: path.to_owned(), lock };
+        folder.describe(&format!("process {}", std::process::id()))?;
+        Ok(folder)
+    }
+
+    /// Writes down who holds the folder, for whoever comes second.
+    pub fn describe(&self, holder: &str) -> Result<(), StoreError> {
+        let write = |mut file: &File| -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.rewind()?;
+            file.write_all(holder.as_bytes())
+        };
+        write(&self.lock).map_err(|source| match source.kind() {
+            std::io::ErrorKind::StorageFull => StoreError::Full,
+            std::io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly,
+            _ => StoreError::Path { path: self.path.clone(), source },
+        })
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.path.join("lazaret.db")
+    }
+}

@@ -1,0 +1,22 @@
+//! Where letters are kept: one trait, and the stores that implement it.
+//!
+//! This is the only crate that knows SQL. It never asks for the time of a decision and never decides a policy: times,
+//! ids and rules are bound in, and what is allowed comes from `lazaret_core::lifecycle`.
+
+pub mod audit;
+pub mod claim;
+pub mod decision;
+pub mod entropy;
+pub mod error;
+pub mod event;
+pub mod failure;
+pub mod folder;
+mod packing;
+pub mod page;
+pub mod sqlite;
+pub mod stats;
+pub mod store;
+pub mod token;
+
+pub use error::StoreError;
+pub use store::Store;

@@ -1,0 +1,294 @@
+//! The embedded store: SQLite in WAL mode with full synchronisation, one writer, a few readers. A file, no server.
+
+mod audit;
+mod claims;
+mod counters;
+mod dump;
+mod events;
+mod filter;
+mod insert;
+mod letters;
+mod migrate;
+mod operations;
+mod readers;
+mod rows;
+mod stats;
+mod tokens;
+mod verdicts;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::letter::{Admitted, Receipt};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use crate::audit::{Actor, AuditEntry};
+use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
+use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
+use crate::event::Event;
+use crate::failure::Failures;
+use crate::folder::DataFolder;
+use crate::packing::Prepared;
+use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+use crate::token::StoredToken;
+use crate::{Store, StoreError};
+use readers::Readers;
+use writer::{Surroundings, Writer};
+
+/// What a store is for; the two never share a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    Real,
+    /// Can be emptied over HTTP: never for letters that matter.
+    Test,
+}
+
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: Arc<Writer>,
+    readers: Readers,
+    changes: Arc<watch::Sender<u64>>,
+    failures: Arc<Failures>,
+    folder: DataFolder,
+    mode: Mode,
+}
+
+impl SqliteStore {
+    /// Opens the store of a data folder, making it if need be, and holds the folder until it is dropped. Blocks.
+    pub fn open(path: &Path, mode: Mode) -> Result<SqliteStore, StoreError> {
+        let folder = DataFolder::hold(path)?;
+        let database = folder.database();
+        let mut conn = Connection::open(&database)?;
+        let format = migrate::recognise(&conn, &database)?;
+        conn.execute_batch(
+            "pragma page_size = 4096;
+             pragma auto_vacuum = incremental;
+             pragma busy_timeout = 5000;
+             pragma journal_mode = wal;
+             pragma synchronous = full;
+             pragma foreign_keys = on;
+             pragma cache_size = -64000;
+             pragma temp_store = memory;
+             pragma wal_autocheckpoint = 4000;
+             pragma journal_size_limit = 67108864;",
+        )?;
+        conn.set_prepared_statement_cache_capacity(128);
+        migrate::migrate(&mut conn, format)?;
+        keep_mode(&conn, mode)?;
+        let changes = Arc::new(watch::Sender::new(0));
+        let failures = Arc::new(Failures::default());
+        let around = Surroundings {
+            entropy: Arc::default(),
+            failures: Arc::clone(&failures),
+            changes: Arc::clone(&changes),
+        };
+        let writer = Arc::new(Writer::start(conn, around)?);
+        Ok(SqliteStore { writer, readers: Readers::new(database), changes, failures, folder, mode })
+    }
+
+    /// Writes down who holds the data folder, for whoever comes second.
+    pub fn describe_holder(&self, holder: &str) -> Result<(), StoreError> {
+        self.folder.describe(holder)
+    }
+
+    /// The failures that tests plan.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+}
+
+fn keep_mode(conn: &Connection, mode: Mode) -> Result<(), StoreError> {
+    let word = match mode {
+        Mode::Real => "real",
+        Mode::Test => "test",
+    };
+    conn.execute("insert into meta (key, value) values ('mode', ?1) on conflict (key) do nothing", [word])?;
+    let kept: String = conn.query_row("select value from meta where key = 'mode'", [], |row| row.get(0))?;
+    match (mode, kept == word) {
+        (_, true) => Ok(()),
+        (Mode::Test, false) => {
+            Err(StoreError::WrongMode("this store was made for real use: test mode does not open it"))
+        }
+        (Mode::Real, false) => {
+            Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
+        }
+    }
+}
+
+/// A recount sees every row of every table; ten million letters take minutes.
+const RECOUNT_MAX: Duration = Duration::from_secs(600);
+
+/// Letters whose packing is quicker than handing it to another thread.
+const PREPARE_INLINE_MAX: usize = 8;
+
+async fn prepare(batch: Vec<Admitted>) -> Result<Vec<Prepared>, StoreError> {
+    if batch.len() <= PREPARE_INLINE_MAX {
+        return batch.into_iter().map(Prepared::new).collect();
+    }
+    tokio::task::spawn_blocking(|| batch.into_iter().map(Prepared::new).collect()).await.unwrap_or_else(
+        |error| Err(StoreError::Unavailable { doing: "packing letters", source: Some(Box::new(error)) }),
+    )
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError> {
+        let prepared = prepare(batch).await?;
+        self.writer.write(prepared.len(), move |write| insert::insert(write, &prepared)).await
+    }
+
+    async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
+        self.readers.read(move |conn| letters::list(conn, &query)).await
+    }
+
+    async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        self.readers.read(move |conn| letters::count(conn, &filter, now)).await
+    }
+
+    async fn history(&self, letter: LetterId) -> Result<Option<LetterHistory>, StoreError> {
+        self.readers.read(move |conn| letters::history(conn, letter)).await
+    }
+
+    async fn original(&self, letter: LetterId, life: Option<u32>) -> Result<Option<Original>, StoreError> {
+        self.readers.read(move |conn| letters::original(conn, letter, life)).await
+    }
+
+    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
+        self.readers.read(move |conn| stats::stats(conn, of)).await
+    }
+
+    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError> {
+        self.readers.read_within(RECOUNT_MAX, move |conn| stats::ledger(conn, by)).await
+    }
+
+    async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {
+        self.writer.write(1, move |write| verdicts::decide(write, letter, &decision)).await
+    }
+
+    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| operations::open(write, &operation)).await
+    }
+
+    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
+        self.writer
+            .write(limits::FREEZE_ROWS_PER_WRITE, move |write| operations::freeze(write, operation))
+            .await
+    }
+
+    async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
+        self.writer
+            .write(limits::DECISION_ROWS_PER_WRITE, move |write| operations::work(write, operation, at))
+            .await
+    }
+
+    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
+        self.readers.read(move |conn| operations::working(conn, limit)).await
+    }
+
+    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
+        self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await
+    }
+
+    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        self.readers.read(move |conn| operations::operation(conn, id)).await
+    }
+
+    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
+        self.readers.read(move |conn| operations::skipped(conn, id, limit)).await
+    }
+
+    async fn claim(
+        &self,
+        request: ClaimRequest,
+        at: Time,
+    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
+        self.writer.write(1, move |write| claims::claim(write, request, at)).await
+    }
+
+    async fn advance(
+        &self,
+        letter: LetterId,
+        run: RedriveId,
+        step: ClaimStep,
+        at: Time,
+    ) -> Result<Result<(), ClaimRefused>, StoreError> {
+        self.writer.write(1, move |write| claims::advance(write, letter, run, step, at)).await
+    }
+
+    async fn settle(
+        &self,
+        letter: LetterId,
+        run: RedriveId,
+        settlement: Settlement,
+        at: Time,
+    ) -> Result<Result<(), ClaimRefused>, StoreError> {
+        self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.readers.read(move |conn| audit::page(conn, before, limit)).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.readers.read(move |conn| events::after(conn, after, limit)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
+        self.readers.read(tokens::all).await
+    }
+
+    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| tokens::add(write, &token, &by)).await
+    }
+
+    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
+        self.writer.write(1, move |write| tokens::revoke(write, id, &by, at)).await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        // A row written and removed in one commit: the disk has to take it, and nothing is left.
+        let probe = |write: &mut writer::Write<'_>| {
+            write.conn.execute("insert or replace into meta (key, value) values ('ready', '')", [])?;
+            write.conn.execute("delete from meta where key = 'ready'", [])?;
+            Ok(())
+        };
+        self.writer.write(1, probe).await
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn lead(&self) -> Result<bool, StoreError> {
+        // The lock on the data folder is the leadership: there is no second instance.
+        Ok(true)
+    }
+
+    async fn reset(&self) -> Result<(), StoreError> {
+        if self.mode != Mode::Test {
+            return Err(StoreError::WrongMode("this store was made for real use: it cannot be emptied"));
+        }
+        self.writer.write(limits::COMMIT_LETTERS_MAX, dump::empty).await
+    }
+
+    async fn dump(&self) -> Result<String, StoreError> {
+        self.readers.read_within(RECOUNT_MAX, dump::dump).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.readers.close();
+        let writer = Arc::clone(&self.writer);
+        tokio::task::spawn_blocking(move || writer.close())
+            .await
+            .map_err(|error| StoreError::Unavailable { doing: "closing", source: Some(Box::new(error)) })
+    }
+}

@@ -1,0 +1,79 @@
+//! All tables as text, for tests: a row that was forgotten, or a counter that drifted, shows up in a diff.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::writer::Write;
+use crate::StoreError;
+
+/// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
+const TABLES: [&str; 15] = [
+    "dead_letter_queue",
+    "letter_keys",
+    "lives",
+    "attempts",
+    "incidents",
+    "fingerprints",
+    "counters",
+    "series",
+    "claims",
+    "operations",
+    "selections",
+    "audit",
+    "events",
+    "tokens",
+    "meta",
+];
+
+/// Ids and keys become `#1`, `#2`, … in the order in which they are met, so that two runs read alike.
+pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
+    let mut text = String::new();
+    let mut names: HashMap<Vec<u8>, usize> = HashMap::new();
+    for table in TABLES {
+        text.push_str(&format!("{table}\n"));
+        let mut statement = conn.prepare(&format!("select * from {table}"))?;
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let mut lines = Vec::new();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let mut cells = Vec::new();
+            for (at, column) in columns.iter().enumerate() {
+                match row.get_ref(at)? {
+                    ValueRef::Null => {}
+                    ValueRef::Integer(number) => cells.push(format!("{column}={number}")),
+                    ValueRef::Real(number) => cells.push(format!("{column}={number}")),
+                    ValueRef::Text(text) => cells.push(format!("{column}={}", String::from_utf8_lossy(text))),
+                    ValueRef::Blob(bytes) if matches!(column.as_str(), "body" | "detail" | "reported") => {
+                        cells.push(format!("{column}=<{} bytes>", bytes.len()));
+                    }
+                    ValueRef::Blob(bytes) => {
+                        let next = names.len() + 1;
+                        let number = names.entry(bytes.to_vec()).or_insert(next);
+                        cells.push(format!("{column}=#{number}"));
+                    }
+                }
+            }
+            lines.push(format!("  {}\n", cells.join(" ")));
+        }
+        // Tables keyed by a hash come in the order of the hash, which says nothing.
+        lines.sort();
+        text.extend(lines);
+    }
+    let indexed: i64 = conn.query_row("select count(*) from letter_words", [], |row| row.get(0))?;
+    text.push_str(&format!("letter_words\n  {indexed} letters\n"));
+    Ok(text)
+}
+
+/// Forgets everything but the tokens and how the store was made.
+pub(super) fn empty(write: &mut Write<'_>) -> Result<(), StoreError> {
+    write.conn.execute_batch(
+        "delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
+         delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
+         delete from letter_words; delete from counters; delete from series; delete from events; delete from audit;",
+    )?;
+    // Reports that share this commit were tallied but not written yet.
+    write.tally.begin_anew();
+    Ok(())
+}

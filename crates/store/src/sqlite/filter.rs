@@ -1,0 +1,184 @@
+//! The one filter as SQL: a `where` with its binds, and the index that should drive it.
+//!
+//! This is the only place that composes SQL from what somebody asked. Values are always bound. It means what
+//! `Filter::matches` means, and a property test holds it to that.
+
+use lazaret_core::filter::{Choice, Filter, Held, Patterns};
+use lazaret_core::id::IncidentId;
+use lazaret_core::pattern::Pattern;
+use lazaret_core::time::Time;
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use crate::StoreError;
+
+/// Conditions on the letters table, whose alias is `l`.
+#[derive(Debug)]
+pub(super) struct Where {
+    /// Joined by `and`; never empty.
+    pub sql: String,
+    pub binds: Vec<Value>,
+    /// The index that finds the letters in the order of their deaths.
+    pub index: &'static str,
+    /// The words to search for, as a query of the message index.
+    pub words: Option<String>,
+}
+
+impl Where {
+    pub fn of(conn: &Connection, filter: &Filter, now: Time) -> Result<Where, StoreError> {
+        let fingerprints = fingerprints(conn, &filter.incident)?;
+        let mut build = Build::default();
+        build.patterns("l.event_id", &filter.event_id, Some("letters_by_event"));
+        build.patterns("l.aggregate", &filter.aggregate, Some("letters_by_aggregate"));
+        build.values("l.fingerprint", &fingerprints, Some("letters_by_fingerprint"));
+        build.patterns("l.subscriber_id", &filter.subscriber, Some("letters_by_subscriber"));
+        build.patterns("l.error_type", &filter.error_type, Some("letters_by_error_type"));
+        build.patterns("l.type", &filter.letter_type, Some("letters_by_type"));
+        build.patterns("l.queue", &filter.queue, Some("letters_by_queue"));
+        build.patterns("l.tenant", &filter.tenant, Some("letters_by_tenant"));
+        build.values("l.class", &named(&filter.class, |class| class.name()), Some("letters_by_class"));
+        build.patterns("l.source", &filter.source, Some("letters_by_source"));
+        build.values("l.status", &named(&filter.status, |status| status.name()), Some("letters_by_status"));
+        build.patterns("l.error_code", &filter.code, None);
+        match filter.held {
+            Some(Held::Yes) => build.all.push("l.held_at is not null".into()),
+            Some(Held::No) => build.all.push("l.held_at is null".into()),
+            None => {}
+        }
+        let died = filter.died(now);
+        build.bound("l.died_at >= ?", died.from.map(Time::ms));
+        build.bound("l.died_at < ?", died.until.map(Time::ms));
+        build.bound("l.retry_count >= ?", filter.retries.min.map(i64::from));
+        build.bound("l.retry_count <= ?", filter.retries.max.map(i64::from));
+        // Words hold letters and digits alone, so quoting them is enough.
+        let words: Vec<String> = filter.words.iter().map(|word| format!("\"{word}\"*")).collect();
+        if build.all.is_empty() {
+            build.all.push("1".into());
+        }
+        Ok(Where {
+            sql: build.all.join(" and "),
+            binds: build.binds,
+            index: build.index.unwrap_or("letters_by_death"),
+            words: (!words.is_empty()).then(|| words.join(" AND ")),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Build {
+    all: Vec<String>,
+    binds: Vec<Value>,
+    index: Option<&'static str>,
+}
+
+impl Build {
+    fn bound(&mut self, sql: &str, value: Option<i64>) {
+        if let Some(value) = value {
+            self.all.push(sql.into());
+            self.binds.push(Value::Integer(value));
+        }
+    }
+
+    fn patterns(&mut self, column: &str, patterns: &Patterns, index: Option<&'static str>) {
+        if !patterns.include.is_empty() {
+            let exact: Vec<&str> = patterns.include.iter().filter_map(Pattern::exact).collect();
+            if let ([_], 1) = (exact.as_slice(), patterns.include.len()) {
+                self.index = self.index.or(index);
+            }
+            let any = self.any(column, patterns.include.iter());
+            self.all.push(any);
+        }
+        if !patterns.exclude.is_empty() {
+            let any = self.any(column, patterns.exclude.iter());
+            self.all.push(format!("({column} is null or not {any})"));
+        }
+    }
+
+    fn any<'a>(&mut self, column: &str, patterns: impl Iterator<Item = &'a Pattern>) -> String {
+        let mut any = Vec::new();
+        for pattern in patterns {
+            match pattern.exact() {
+                Some(value) => {
+                    any.push(format!("{column} = ?"));
+                    self.binds.push(Value::Text(value.to_owned()));
+                }
+                // No column holds a NUL, and `glob` would take it for the pattern's end.
+                None if pattern.text().contains('\0') => {
+                    any.push("?".into());
+                    self.binds.push(Value::Integer(0));
+                }
+                None => {
+                    any.push(format!("{column} glob ?"));
+                    self.binds.push(Value::Text(glob(pattern.text())));
+                }
+            }
+        }
+        format!("({})", any.join(" or "))
+    }
+
+    fn values(&mut self, column: &str, choice: &Values, index: Option<&'static str>) {
+        for (values, not) in [(&choice.include, ""), (&choice.exclude, "not ")] {
+            let Some(values) = values else { continue };
+            if values.is_empty() {
+                // An empty list is a constant, with which SQLite drops all other conditions, and then finds no way by
+                // the index that they were to use. A bound value is not looked into.
+                self.all.push("?".into());
+                self.binds.push(Value::Integer(i64::from(not == "not ")));
+                continue;
+            }
+            if let ([_], "") = (values.as_slice(), not) {
+                self.index = self.index.or(index);
+            }
+            let marks = vec!["?"; values.len()].join(", ");
+            self.all.push(format!("{column} {not}in ({marks})"));
+            self.binds.extend(values.iter().cloned().map(Value::Text));
+        }
+    }
+}
+
+/// Values of a closed set. `None` asks nothing; an empty list of included ones matches no letter.
+struct Values {
+    include: Option<Vec<String>>,
+    exclude: Option<Vec<String>>,
+}
+
+fn named<T>(choice: &Choice<T>, name: impl Fn(&T) -> &'static str) -> Values {
+    let names = |set: &std::collections::BTreeSet<T>| {
+        (!set.is_empty()).then(|| set.iter().map(|value| name(value).to_owned()).collect())
+    };
+    Values { include: names(&choice.include), exclude: names(&choice.exclude) }
+}
+
+/// Letters carry fingerprints, never incidents: the incidents asked for become their fingerprints.
+fn fingerprints(conn: &Connection, incidents: &Choice<IncidentId>) -> Result<Values, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "select fingerprint from fingerprints where incident = ?1 order by fingerprint limit 1000",
+    )?;
+    let mut of = |set: &std::collections::BTreeSet<IncidentId>| -> Result<Option<Vec<String>>, StoreError> {
+        if set.is_empty() {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for incident in set {
+            let mut rows = statement.query([incident.bytes()])?;
+            while let Some(row) = rows.next()? {
+                found.push(row.get(0)?);
+            }
+        }
+        Ok(Some(found))
+    };
+    Ok(Values { include: of(&incidents.include)?, exclude: of(&incidents.exclude)? })
+}
+
+/// Our pattern as SQLite's `glob`: only the star is special to us.
+fn glob(pattern: &str) -> String {
+    let mut glob = String::with_capacity(pattern.len());
+    for c in pattern.chars() {
+        match c {
+            '?' => glob.push_str("[?]"),
+            '[' => glob.push_str("[[]"),
+            c => glob.push(c),
+        }
+    }
+    glob
+}

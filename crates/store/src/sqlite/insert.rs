@@ -1,0 +1,418 @@
+//! Capture: a batch of prepared letters becomes rows, each a new letter, a new life or a duplicate.
+
+use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::letter::{Outcome, Receipt};
+use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
+use lazaret_core::time::Time;
+use rusqlite::OptionalExtension;
+
+use super::counters::{Counted, Flow};
+use super::events::{self, NewEvent};
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+use crate::failure::FailurePoint;
+use crate::packing::{Prepared, PreparedAttempt};
+
+/// Stores a batch; one that fails fails all, because the caller gets one answer.
+pub(super) fn insert(write: &mut Write<'_>, batch: &[Prepared]) -> Result<Vec<Receipt>, StoreError> {
+    batch.iter().map(|prepared| insert_one(write, prepared)).collect()
+}
+
+const LATEST_OF_KEY: &str = "
+select generation, id, place
+  from letter_keys
+ where key = ?1
+ order by generation desc
+ limit 1";
+
+fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
+    let key = &prepared.admitted.key.0;
+    let latest = write
+        .conn
+        .prepare_cached(LATEST_OF_KEY)?
+        .query_row([key], |row| {
+            Ok((row.get::<_, u32>(0)?, row.get::<_, [u8; 16]>(1)?, row.get::<_, String>(2)?))
+        })
+        .optional()?;
+    let Some((generation, id, place)) = latest else {
+        return create(write, prepared, 1, None);
+    };
+    let id = LetterId::from_bytes(id);
+    match rows::place(&place)? {
+        Place::Live => meet(write, prepared, id),
+        Place::Deleted => create(write, prepared, generation + 1, Some(id)),
+        Place::Archived => {
+            Err(StoreError::Corrupt(format!("letter {id} is archived, but there is no archive")))
+        }
+    }
+}
+
+const ADD_KEY: &str = "
+insert into letter_keys (key, generation, id, place)
+values (?1, ?2, ?3, ?4)";
+
+const ADD_LETTER: &str = "
+insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
+       error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
+       previous, created_at, updated_at, died_at, retention_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 1, ?19, ?20, ?20, ?21, ?20)";
+
+fn create(
+    write: &mut Write<'_>,
+    prepared: &Prepared,
+    generation: u32,
+    previous: Option<LetterId>,
+) -> Result<Receipt, StoreError> {
+    let admitted = &prepared.admitted;
+    let captured = &admitted.captured;
+    let incident = find_incident(write, prepared)?;
+    write.conn.prepare_cached(ADD_KEY)?.execute((
+        admitted.key.0,
+        generation,
+        admitted.id.bytes(),
+        Place::Live.name(),
+    ))?;
+    write.failures.at(FailurePoint::InsertLetter)?;
+    let fatal = prepared.fatal();
+    write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
+        admitted.id.bytes(),
+        captured.source,
+        captured.message_id,
+        captured.subscriber,
+        captured.tenant,
+        captured.letter_type,
+        captured.queue,
+        captured.aggregate,
+        captured.schema_version,
+        fatal.error_type,
+        fatal.error_code,
+        fatal.message,
+        admitted.class.name(),
+        admitted.fingerprint.as_str(),
+        captured.retry_count,
+        captured.max_retries,
+        Status::Pending.name(),
+        Place::Live.name(),
+        previous.as_ref().map(LetterId::bytes),
+        admitted.captured_at.ms(),
+        admitted.died_at.ms(),
+    ])?;
+    let row = write.conn.last_insert_rowid();
+    for (ordinal, attempt) in (1_u32..).zip(&prepared.attempts) {
+        add_attempt(write, row, ordinal, 1, attempt)?;
+    }
+    add_life(write, prepared, row, 1, prepared.attempts.len() as u32)?;
+    write
+        .conn
+        .prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
+        .execute((row, &prepared.words))?;
+    let counted = counted(prepared, Status::Pending);
+    write.tally.appear(&counted);
+    write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
+    tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
+    Ok(Receipt { letter: admitted.id, outcome: Outcome::Created })
+}
+
+const INCIDENT_OF: &str = "select incident from fingerprints where fingerprint = ?1";
+
+/// The incident of the letter's fingerprint, opened now if this is the first letter of it.
+fn find_incident(write: &Write<'_>, prepared: &Prepared) -> Result<IncidentId, StoreError> {
+    let admitted = &prepared.admitted;
+    let known: Option<[u8; 16]> = write
+        .conn
+        .prepare_cached(INCIDENT_OF)?
+        .query_row([admitted.fingerprint.as_str()], |row| row.get(0))
+        .optional()?;
+    if let Some(known) = known {
+        return Ok(IncidentId::from_bytes(known));
+    }
+    let (id, at) = (admitted.incident, admitted.captured_at);
+    write
+        .conn
+        .prepare_cached(
+            "insert into incidents (id, state, opened_at, type, error_type) values (?1, 'open', ?2, ?3, ?4)",
+        )?
+        .execute((id.bytes(), at.ms(), &admitted.captured.letter_type, &prepared.fatal().error_type))?;
+    write
+        .conn
+        .prepare_cached(
+            "insert into fingerprints (fingerprint, incident, first_seen_at) values (?1, ?2, ?3)",
+        )?
+        .execute((admitted.fingerprint.as_str(), id.bytes(), at.ms()))?;
+    events::add(write, &NewEvent { at, kind: "incident.opened", incident: Some(id), ..NewEvent::default() })?;
+    Ok(id)
+}
+
+/// What is needed of a letter that a message arrives for again.
+struct Met {
+    row: i64,
+    counted: Counted,
+    known: Known,
+    held: bool,
+    attempts: Vec<(u32, [u8; 16])>,
+}
+
+fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
+    let columns = rows::COUNTED_COLUMNS;
+    let mut statement = write.conn.prepare_cached(&format!(
+        "select letter, life, died_at, sent_at, ever_sent, held_at is not null, {columns}
+           from dead_letter_queue
+          where id = ?1"
+    ))?;
+    let mut found = statement.query([id.bytes()])?;
+    let Some(row) = found.next()? else {
+        return Err(StoreError::Corrupt(format!(
+            "the key of letter {id} says that it is live, but it is gone"
+        )));
+    };
+    let counted = rows::counted(row, 6)?;
+    let sent_at = row.get::<_, Option<i64>>(3)?.map(Time::from_ms);
+    // A send that is under way may have got through: what dies meanwhile may be our copy.
+    let sending = counted.status == Status::Reprocessing && sent_at.is_some();
+    let known = Known {
+        letter: id,
+        status: counted.status,
+        life: row.get(1)?,
+        died_at: Time::from_ms(row.get(2)?),
+        sent_at,
+        ever_sent: row.get::<_, bool>(4)? || sending,
+    };
+    let (letter, held) = (row.get::<_, i64>(0)?, row.get(5)?);
+    let mut statement = write
+        .conn
+        .prepare_cached("select ordinal, identity from attempts where letter = ?1 order by ordinal")?;
+    let attempts = statement
+        .query_map([letter], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Met { row: letter, counted, known, held, attempts })
+}
+
+/// A message arrives under the key of a live letter: the same death told again, or a new one?
+fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Receipt, StoreError> {
+    let admitted = &prepared.admitted;
+    let met = find_met(write, id)?;
+    let ordinal_of = |attempt: &PreparedAttempt| {
+        met.attempts.iter().find(|(_, identity)| *identity == attempt.identity.0).map(|(ordinal, _)| *ordinal)
+    };
+    let fatal_known = ordinal_of(prepared.fatal());
+    let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
+    let standing =
+        Standing { status: met.known.status, place: Place::Live, held: met.held, content_kept: true };
+    let next = match verdict {
+        Verdict::Duplicate => None,
+        Verdict::NewDeath | Verdict::Relapse => Some(standing.after(Action::DieAgain)),
+    };
+    let life = match (next.as_ref(), admitted.captured.mark) {
+        (Some(Ok(Next::Moves { life: Life::Next, .. })), _) => met.known.life + 1,
+        // What an earlier life of ours left behind is history of that life.
+        (None, Some(mark)) if mark.letter == id && mark.life < met.known.life => mark.life.max(1),
+        _ => met.known.life,
+    };
+    let mut ordinal = met.attempts.last().map_or(0, |(ordinal, _)| *ordinal);
+    let mut added = 0;
+    for attempt in &prepared.attempts {
+        if ordinal_of(attempt).is_none() {
+            ordinal += 1;
+            added += 1;
+            add_attempt(write, met.row, ordinal, life, attempt)?;
+        }
+    }
+    match next {
+        None => {
+            if added > 0 {
+                touch(write, met.row, met.known.died_at, admitted.captured_at)?;
+            }
+            return Ok(Receipt { letter: id, outcome: Outcome::Duplicate });
+        }
+        Some(Ok(Next::Moves { status, place: _, life: Life::Next })) => {
+            add_life(write, prepared, met.row, life, fatal_known.unwrap_or(ordinal))?;
+            begin_life(write, prepared, &met, life, status, verdict)?;
+        }
+        Some(Ok(Next::Moves { life: Life::Same, .. })) => {
+            // A discarded letter stays so; that it came again is history, an event, and a line in the log.
+            touch(write, met.row, admitted.died_at.max(met.known.died_at), admitted.captured_at)?;
+            tracing::warn!(letter.id = %id, "letter {id} was discarded and died again");
+        }
+        Some(Ok(Next::NewLetter)) | Some(Err(_)) => {
+            return Err(StoreError::Corrupt(format!("letter {id} is {standing} and cannot die again")));
+        }
+    }
+    let (kind, outcome) = match verdict {
+        Verdict::Relapse => ("dead_letter.relapsed", Outcome::Relapse),
+        Verdict::NewDeath | Verdict::Duplicate => ("dead_letter.recurred", Outcome::Recurred),
+    };
+    let incident = find_incident(write, prepared)?;
+    tell(write, prepared, kind, id, incident, life)?;
+    Ok(Receipt { letter: id, outcome })
+}
+
+fn touch(write: &Write<'_>, row: i64, died_at: Time, at: Time) -> Result<(), StoreError> {
+    write
+        .conn
+        .prepare_cached("update dead_letter_queue set died_at = ?2, updated_at = ?3 where letter = ?1")?
+        .execute((row, died_at.ms(), at.ms()))?;
+    Ok(())
+}
+
+const BEGIN_LIFE: &str = "
+update dead_letter_queue
+   set type = ?3, queue = ?4, aggregate = ?5, schema_version = ?6, error_type = ?7, error_code = ?8,
+       error_message = ?9, class = ?10, fingerprint = ?11, retry_count = ?12, max_retries = ?13, status = ?14,
+       life = ?15, sent_at = null, ever_sent = ever_sent or ?18, resolution_timestamp = null, resolution_strategy = null, resolved_by = null,
+       resolution_notes = null, updated_at = ?16, died_at = ?17, retention_at = ?16
+ where letter = ?1
+   and status = ?2";
+
+/// Moves a letter into its next life: what lists show is taken from the new arrival, the old lives stay as they were.
+fn begin_life(
+    write: &mut Write<'_>,
+    prepared: &Prepared,
+    met: &Met,
+    life: u32,
+    status: Status,
+    verdict: Verdict,
+) -> Result<(), StoreError> {
+    let admitted = &prepared.admitted;
+    let captured = &admitted.captured;
+    let fatal = prepared.fatal();
+    // Whatever proved the relapse also proved that a copy of ours was out.
+    let relapse = verdict == Verdict::Relapse;
+    find_incident(write, prepared)?;
+    let moved = write.conn.prepare_cached(BEGIN_LIFE)?.execute(rusqlite::params![
+        met.row,
+        met.known.status.name(),
+        captured.letter_type,
+        captured.queue,
+        captured.aggregate,
+        captured.schema_version,
+        fatal.error_type,
+        fatal.error_code,
+        fatal.message,
+        admitted.class.name(),
+        admitted.fingerprint.as_str(),
+        captured.retry_count,
+        captured.max_retries,
+        status.name(),
+        life,
+        admitted.captured_at.ms(),
+        admitted.died_at.max(met.known.died_at).ms(),
+        relapse,
+    ])?;
+    if moved != 1 {
+        return Err(StoreError::Corrupt(format!(
+            "letter {} moved while it was held still",
+            met.known.letter
+        )));
+    }
+    // Whatever claim was out is answered by this death.
+    write.conn.prepare_cached("delete from claims where letter = ?1")?.execute([met.known.letter.bytes()])?;
+    write
+        .conn
+        .prepare_cached("insert or replace into letter_words (rowid, words) values (?1, ?2)")?
+        .execute((met.row, &prepared.words))?;
+    let now = Counted { source: met.counted.source.clone(), ..counted(prepared, status) };
+    write.tally.vanish(&met.counted);
+    write.tally.appear(&now);
+    write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
+    Ok(())
+}
+
+const ADD_ATTEMPT: &str = "
+insert into attempts (letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+fn add_attempt(
+    write: &Write<'_>,
+    row: i64,
+    ordinal: u32,
+    life: u32,
+    attempt: &PreparedAttempt,
+) -> Result<(), StoreError> {
+    write.conn.prepare_cached(ADD_ATTEMPT)?.execute((
+        row,
+        ordinal,
+        life,
+        attempt.identity.0,
+        attempt.at,
+        attempt.duration_ms,
+        &attempt.error_type,
+        &attempt.error_code,
+        &attempt.message,
+        &attempt.detail,
+    ))?;
+    Ok(())
+}
+
+const ADD_LIFE: &str = "
+insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
+       sha256, fatal, retry_count, max_retries, redrive, reported)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+
+fn add_life(
+    write: &Write<'_>,
+    prepared: &Prepared,
+    row: i64,
+    life: u32,
+    fatal: u32,
+) -> Result<(), StoreError> {
+    let admitted = &prepared.admitted;
+    let captured = &admitted.captured;
+    write.conn.prepare_cached(ADD_LIFE)?.execute((
+        row,
+        life,
+        admitted.captured_at.ms(),
+        admitted.died_at.ms(),
+        admitted.class.name(),
+        admitted.fingerprint.as_str(),
+        captured.envelope.content_type(),
+        &prepared.headers,
+        &prepared.body,
+        captured.envelope.body().len() as i64,
+        captured.envelope.sha256(),
+        fatal,
+        captured.retry_count,
+        captured.max_retries,
+        captured.mark.as_ref().map(|mark| mark.redrive.bytes()),
+        &prepared.reported,
+    ))?;
+    Ok(())
+}
+
+fn counted(prepared: &Prepared, status: Status) -> Counted {
+    let admitted = &prepared.admitted;
+    let captured = &admitted.captured;
+    Counted {
+        source: captured.source.clone(),
+        queue: captured.queue.clone(),
+        letter_type: captured.letter_type.clone(),
+        error_type: prepared.fatal().error_type.clone(),
+        class: admitted.class.name(),
+        fingerprint: admitted.fingerprint.as_str().to_owned(),
+        aggregate: captured.aggregate.clone(),
+        status,
+    }
+}
+
+fn tell(
+    write: &Write<'_>,
+    prepared: &Prepared,
+    kind: &'static str,
+    letter: LetterId,
+    incident: IncidentId,
+    life: u32,
+) -> Result<(), StoreError> {
+    let detail = (life > 1).then(|| format!("{{\"life\":{life}}}"));
+    events::add(
+        write,
+        &NewEvent {
+            at: prepared.admitted.captured_at,
+            kind,
+            letter: Some(letter),
+            incident: Some(incident),
+            detail,
+            ..NewEvent::default()
+        },
+    )
+}

@@ -1,0 +1,375 @@
+//! Reading letters: pages, counts, histories, originals.
+
+use lazaret_core::attempt::Attempt;
+use lazaret_core::cursor::{LastKey, Sort};
+use lazaret_core::envelope::Envelope;
+use lazaret_core::filter::Filter;
+use lazaret_core::fingerprint::Fingerprint;
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::letter::Letter;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::counters::Dimension;
+use super::filter::Where;
+use super::rows::{self, LETTER_COLUMNS};
+use crate::StoreError;
+use crate::packing::{open_body, open_error, open_text};
+use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
+
+/// Up to here the letters that hold a word are fetched and sorted; beyond, they are met soon enough in order of death.
+const WORD_ROWS_SORTED_MAX: i64 = 2_000;
+
+pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
+    // One snapshot for the page and its total.
+    let snapshot = conn.unchecked_transaction()?;
+    let filter = Where::of(conn, &query.filter, query.now)?;
+    let (sql, binds) = page_sql(conn, query, &filter)?;
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut letters: Vec<Letter> = Vec::with_capacity(query.limit + 1);
+    while let Some(row) = found.next()? {
+        letters.push(rows::letter(row)?);
+    }
+    let more = letters.len() > query.limit;
+    letters.truncate(query.limit);
+    let key = |letter: &Letter| LastKey {
+        at: if is_by_death(query.sort) { letter.died_at } else { letter.created_at },
+        id: letter.id,
+    };
+    let next = letters.last().filter(|_| more).map(key);
+    let total = total(conn, &query.filter, &filter)?;
+    drop(found);
+    drop(statement);
+    drop(snapshot);
+    Ok(LetterPage { letters, total, next })
+}
+
+const fn is_by_death(sort: Sort) -> bool {
+    match sort {
+        Sort::DiedAtDesc | Sort::DiedAtAsc => true,
+        Sort::CreatedAtDesc | Sort::CreatedAtAsc => false,
+    }
+}
+
+/// The query for one page, and one row more that tells whether there is another.
+fn page_sql(
+    conn: &Connection,
+    query: &PageQuery,
+    filter: &Where,
+) -> Result<(String, Vec<Value>), StoreError> {
+    let (order, after) = match query.sort {
+        Sort::DiedAtDesc => ("l.died_at desc, l.id desc", "(l.died_at, l.id) < (?, ?)"),
+        Sort::DiedAtAsc => ("l.died_at, l.id", "(l.died_at, l.id) > (?, ?)"),
+        Sort::CreatedAtDesc => ("l.id desc", "l.id < ?"),
+        Sort::CreatedAtAsc => ("l.id", "l.id > ?"),
+    };
+    let by_death = is_by_death(query.sort);
+    let From { table, words, mut binds } = From::of(conn, filter, by_death)?;
+    let mut sql = format!(
+        "select {LETTER_COLUMNS}
+           from {table}
+           join fingerprints f on f.fingerprint = l.fingerprint
+          where {words} {}",
+        filter.sql
+    );
+    binds.extend(filter.binds.iter().cloned());
+    if let Some(last) = query.after {
+        sql.push_str(&format!(" and {after}"));
+        if by_death {
+            binds.push(Value::Integer(last.at.ms()));
+        }
+        binds.push(Value::Blob(last.id.bytes().to_vec()));
+    }
+    sql.push_str(&format!(" order by {order} limit ?"));
+    binds.push(Value::Integer(query.limit as i64 + 1));
+    Ok((sql, binds))
+}
+
+/// Where letters are looked for: the table driven by the right index, and the condition that searches for words.
+struct From {
+    table: String,
+    words: &'static str,
+    binds: Vec<Value>,
+}
+
+impl From {
+    fn of(conn: &Connection, filter: &Where, by_death: bool) -> Result<From, StoreError> {
+        let index = if by_death { filter.index } else { "sqlite_autoindex_dead_letter_queue_1" };
+        let in_order = format!("dead_letter_queue l indexed by {index}");
+        let Some(words) = &filter.words else {
+            return Ok(From { table: in_order, words: "", binds: Vec::new() });
+        };
+        let hits: i64 = conn
+            .prepare_cached(
+                "select count(*) from (select rowid from letter_words where letter_words match ?1 limit ?2)",
+            )?
+            .query_row((words, WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
+        let table =
+            if hits <= WORD_ROWS_SORTED_MAX { "dead_letter_queue l not indexed".into() } else { in_order };
+        Ok(From {
+            table,
+            words: "l.letter in (select rowid from letter_words where letter_words match ?) and",
+            binds: vec![Value::Text(words.clone())],
+        })
+    }
+}
+
+pub(super) fn count(conn: &Connection, filter: &Filter, now: Time) -> Result<Total, StoreError> {
+    let sql = Where::of(conn, filter, now)?;
+    total(conn, filter, &sql)
+}
+
+/// Exact where a counter answers or few match, else "at least".
+fn total(conn: &Connection, filter: &Filter, sql: &Where) -> Result<Total, StoreError> {
+    if let Some(total) = counted(conn, filter)? {
+        return Ok(Total::Exact(total));
+    }
+    let From { table, words, mut binds } = From::of(conn, sql, true)?;
+    let text = format!("select count(*) from (select 1 from {table} where {words} {} limit ?)", sql.sql);
+    binds.extend(sql.binds.iter().cloned());
+    binds.push(Value::Integer(limits::COUNT_ROWS_MAX as i64 + 1));
+    let count: i64 =
+        conn.prepare_cached(&text)?.query_row(rusqlite::params_from_iter(binds), |row| row.get(0))?;
+    let count = count as u64;
+    if count > limits::COUNT_ROWS_MAX {
+        return Ok(Total::AtLeast(limits::COUNT_ROWS_MAX));
+    }
+    Ok(Total::Exact(count))
+}
+
+/// Answers from the counters, if the filter asks for no more than one value of one dimension, and for states.
+fn counted(conn: &Connection, filter: &Filter) -> Result<Option<u64>, StoreError> {
+    let mut rest = filter.clone();
+    let status = std::mem::take(&mut rest.status);
+    let mut asked = (Dimension::All, String::new());
+    for (dimension, patterns) in [
+        (Dimension::Source, &mut rest.source),
+        (Dimension::Queue, &mut rest.queue),
+        (Dimension::Type, &mut rest.letter_type),
+        (Dimension::ErrorType, &mut rest.error_type),
+        (Dimension::Aggregate, &mut rest.aggregate),
+    ] {
+        let exact = patterns.include.first().and_then(|pattern| pattern.exact()).map(str::to_owned);
+        if asked.0 == Dimension::All
+            && patterns.include.len() == 1
+            && patterns.exclude.is_empty()
+            && let Some(value) = exact
+        {
+            asked = (dimension, value);
+            *patterns = Default::default();
+        }
+    }
+    if asked.0 == Dimension::All && rest.class.include.len() == 1 && rest.class.exclude.is_empty() {
+        let class = std::mem::take(&mut rest.class).include.pop_first();
+        asked = (Dimension::Class, class.map_or("", |class| class.name()).to_owned());
+    }
+    if !rest.is_empty() {
+        return Ok(None);
+    }
+    let mut statement = conn.prepare_cached(
+        "select term, letters from counters where dimension = ?1 and value = ?2 order by term limit 100",
+    )?;
+    let mut rows = statement.query((asked.0.name(), asked.1))?;
+    let mut total = 0;
+    while let Some(row) = rows.next()? {
+        if status.allows(&rows::status(&row.get::<_, String>(0)?)?) {
+            total += row.get::<_, i64>(1)?;
+        }
+    }
+    Ok(Some(total.max(0) as u64))
+}
+
+pub(super) fn history(conn: &Connection, id: LetterId) -> Result<Option<LetterHistory>, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    let mut statement = conn.prepare_cached(&format!(
+        "select {LETTER_COLUMNS}, l.letter
+           from dead_letter_queue l
+           join fingerprints f on f.fingerprint = l.fingerprint
+          where l.id = ?1"
+    ))?;
+    let mut found = statement.query([id.bytes()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let letter = rows::letter(row)?;
+    let number: i64 = row.get(31)?;
+    let lives = lives(conn, number)?;
+    let attempts = attempts(conn, number)?;
+    drop(found);
+    drop(statement);
+    drop(snapshot);
+    Ok(Some(LetterHistory { letter, lives, attempts }))
+}
+
+const LIVES: &str = "
+select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
+       max_retries, redrive, reported
+  from lives
+ where letter = ?1
+ order by life";
+
+fn lives(conn: &Connection, letter: i64) -> Result<Vec<Life>, StoreError> {
+    let mut statement = conn.prepare_cached(LIVES)?;
+    let mut rows = statement.query([letter])?;
+    let mut lives = Vec::new();
+    while let Some(row) = rows.next()? {
+        lives.push(Life {
+            life: row.get(0)?,
+            captured_at: Time::from_ms(row.get(1)?),
+            died_at: Time::from_ms(row.get(2)?),
+            class: rows::class(&row.get::<_, String>(3)?)?,
+            fingerprint: Fingerprint::stored(row.get(4)?),
+            content_type: row.get(5)?,
+            body_bytes: row.get::<_, i64>(6)? as u64,
+            sha256: row.get(7)?,
+            fatal: row.get(8)?,
+            retry_count: row.get(9)?,
+            max_retries: row.get(10)?,
+            redrive: row.get::<_, Option<[u8; 16]>>(11)?.map(RedriveId::from_bytes),
+            reported: row.get::<_, Option<Vec<u8>>>(12)?.map(|packed| open_text(&packed)).transpose()?,
+        });
+    }
+    Ok(lives)
+}
+
+const ATTEMPTS: &str = "
+select ordinal, life, at, duration_ms, error_type, error_code, message, detail
+  from attempts
+ where letter = ?1
+ order by ordinal";
+
+fn attempts(conn: &Connection, letter: i64) -> Result<Vec<LifeAttempt>, StoreError> {
+    let mut statement = conn.prepare_cached(ATTEMPTS)?;
+    let mut rows = statement.query([letter])?;
+    let mut attempts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let detail: Option<Vec<u8>> = row.get(7)?;
+        let (error, extra) = open_error(row.get(4)?, row.get(5)?, row.get(6)?, detail.as_deref())?;
+        let attempt = Attempt {
+            at: row.get::<_, Option<i64>>(2)?.map(Time::from_ms),
+            duration_ms: row.get::<_, Option<i64>>(3)?.map(|ms| ms as u64),
+            error,
+            extra,
+        };
+        attempts.push(LifeAttempt { ordinal: row.get(0)?, life: row.get(1)?, attempt });
+    }
+    Ok(attempts)
+}
+
+const ORIGINAL: &str = "
+select v.life, v.content_type, v.headers, v.body, v.sha256
+  from dead_letter_queue l
+  join lives v on v.letter = l.letter and v.life = coalesce(?2, l.life)
+ where l.id = ?1";
+
+pub(super) fn original(
+    conn: &Connection,
+    id: LetterId,
+    life: Option<u32>,
+) -> Result<Option<Original>, StoreError> {
+    type Found = (u32, String, Option<String>, Vec<u8>, [u8; 32]);
+    let found: Option<Found> = conn
+        .prepare_cached(ORIGINAL)?
+        .query_row((id.bytes(), life), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        })
+        .optional()?;
+    let Some((life, content_type, headers, body, sha256)) = found else { return Ok(None) };
+    let headers: Vec<(String, String)> = match headers {
+        Some(text) => serde_json::from_str(&text).map_err(|error| {
+            StoreError::Corrupt(format!("the headers of letter {id} cannot be read: {error}"))
+        })?,
+        None => Vec::new(),
+    };
+    let envelope = Envelope::seal(open_body(&body)?, content_type, headers);
+    if *envelope.sha256() != sha256 {
+        return Err(StoreError::Corrupt(format!(
+            "the body of letter {id}, life {life}, does not have its hash"
+        )));
+    }
+    Ok(Some(Original { life, envelope }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::migrate;
+
+    /// The steps by which SQLite would fetch a page.
+    fn plan(conn: &Connection, query: &PageQuery) -> Vec<String> {
+        let filter = Where::of(conn, &query.filter, query.now).unwrap();
+        let (sql, binds) = page_sql(conn, query, &filter).unwrap();
+        let mut statement = conn.prepare(&format!("explain query plan {sql}")).unwrap();
+        let steps = statement.query_map(rusqlite::params_from_iter(binds), |row| row.get("detail")).unwrap();
+        steps.collect::<Result<_, _>>().unwrap()
+    }
+
+    fn new() -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut conn, 0).unwrap();
+        conn.execute_batch(
+            "insert into incidents values (x'019a8b1c7e0070008000000000000000', 'open', 0, '', '');
+             insert into fingerprints values ('v1:00', x'019a8b1c7e0070008000000000000000', 0);",
+        )
+        .unwrap();
+        conn
+    }
+
+    #[test]
+    fn a_page_is_fetched_in_order_by_the_index_of_its_filter() {
+        let conn = new();
+        let last = LastKey { at: Time::from_ms(0), id: LetterId::from_bytes([0; 16]) };
+        for (filter, index) in [
+            ("", "letters_by_death"),
+            ("queue:a", "letters_by_queue"),
+            ("type:a", "letters_by_type"),
+            ("error:a", "letters_by_error_type"),
+            ("class:transient", "letters_by_class"),
+            ("status:pending", "letters_by_status"),
+            ("source:a", "letters_by_source"),
+            ("incident:019a8b1c-7e00-7000-8000-000000000000", "letters_by_fingerprint"),
+            ("event:a", "letters_by_event"),
+            ("subscriber:a", "letters_by_subscriber"),
+            ("tenant:a", "letters_by_tenant"),
+            ("aggregate:a", "letters_by_aggregate"),
+            ("queue:a status:pending -type:b", "letters_by_queue"),
+            ("queue:a*", "letters_by_death"),
+        ] {
+            for range in ["", " since:7d until:1d"] {
+                for sort in [Sort::DiedAtDesc, Sort::DiedAtAsc] {
+                    for after in [None, Some(last)] {
+                        let filter = Filter::from_text(&format!("{filter}{range}")).unwrap();
+                        let query = PageQuery { filter, now: Time::from_ms(0), sort, limit: 50, after };
+                        let steps = plan(&conn, &query);
+                        let named = |step: &String| step.split_whitespace().any(|word| word == index);
+                        assert!(steps.iter().any(named), "{} {sort:?}: {steps:?}", query.filter);
+                        assert!(
+                            steps.iter().all(|step| in_order(step)),
+                            "{} {sort:?}: {steps:?}",
+                            query.filter
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_by_creation_is_fetched_in_order() {
+        let conn = new();
+        for filter in ["", "queue:a", "status:pending"] {
+            for sort in [Sort::CreatedAtDesc, Sort::CreatedAtAsc] {
+                let filter = Filter::from_text(filter).unwrap();
+                let query = PageQuery { filter, now: Time::from_ms(0), sort, limit: 50, after: None };
+                let steps = plan(&conn, &query);
+                assert!(steps.iter().all(|step| in_order(step)), "{} {sort:?}: {steps:?}", query.filter);
+            }
+        }
+    }
+
+    /// Whether a step of a plan neither sorts nor reads a whole table.
+    fn in_order(step: &str) -> bool {
+        !step.contains("TEMP B-TREE") && (!step.starts_with("SCAN") || step.contains("USING INDEX"))
+    }
+}

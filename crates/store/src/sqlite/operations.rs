@@ -1,0 +1,290 @@
+//! Operations: a selection frozen in chunks, then a decision worked off on it in chunks. The rows are the progress.
+
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::audit::{self, NewEntry};
+use super::filter::Where;
+use super::rows::unknown;
+use super::verdicts::carry_out;
+use super::writer::Write;
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
+
+const OPEN: &str = "
+insert into operations (id, action, state, actor, reason, filter, expected, opened_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
+    let decision = &operation.decision;
+    let filter = operation.filter.to_string();
+    write.conn.prepare_cached(OPEN)?.execute((
+        operation.id.bytes(),
+        decision.verb.name(),
+        OperationState::Freezing.name(),
+        &decision.actor.name,
+        &decision.reason,
+        &filter,
+        operation.expected as i64,
+        decision.at.ms(),
+    ))?;
+    // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
+    let entry = NewEntry {
+        at: decision.at,
+        actor: &decision.actor,
+        action: decision.verb.name(),
+        letter: None,
+        operation: Some(operation.id),
+        filter: Some(&filter),
+        count: operation.expected,
+        reason: decision.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+const OPERATION: &str = "
+select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at
+  from operations
+ where id = ?1";
+
+pub(super) fn operation(conn: &Connection, id: OperationId) -> Result<Option<Operation>, StoreError> {
+    let mut statement = conn.prepare_cached(OPERATION)?;
+    let mut rows = statement.query([id.bytes()])?;
+    rows.next()?.map(read).transpose()
+}
+
+fn read(row: &Row<'_>) -> Result<Operation, StoreError> {
+    let (verb, state): (String, String) = (row.get(1)?, row.get(2)?);
+    Ok(Operation {
+        id: OperationId::from_bytes(row.get(0)?),
+        verb: Verb::parse(&verb).ok_or_else(|| unknown("action", &verb))?,
+        state: OperationState::parse(&state).ok_or_else(|| unknown("operation's state", &state))?,
+        actor: row.get(3)?,
+        reason: row.get(4)?,
+        filter: row.get(5)?,
+        expected: row.get::<_, i64>(6)? as u64,
+        total: row.get::<_, i64>(7)? as u64,
+        done: row.get::<_, i64>(8)? as u64,
+        skipped: row.get::<_, i64>(9)? as u64,
+        opened_at: Time::from_ms(row.get(10)?),
+        finished_at: row.get::<_, Option<i64>>(11)?.map(Time::from_ms),
+    })
+}
+
+fn expect(conn: &Connection, id: OperationId) -> Result<Operation, StoreError> {
+    operation(conn, id)?.ok_or_else(|| StoreError::Corrupt(format!("operation {id} is gone")))
+}
+
+const FROZEN_SO_FAR: &str = "select frozen_died_at, frozen_id from operations where id = ?1";
+
+/// A letter that dies between two chunks moves behind the place reached and is met again; it stays listed as it was.
+const SELECT_LETTER: &str = "
+insert into selections (operation, ordinal, letter, life)
+values (?1, ?2, ?3, ?4)
+on conflict (operation, letter) do nothing";
+
+/// Takes down the next chunk in order of death, from where the last one ended.
+pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, StoreError> {
+    let conn = write.conn;
+    let operation = expect(conn, id)?;
+    if operation.state != OperationState::Freezing {
+        return Ok(operation);
+    }
+    let filter = Filter::from_text(&operation.filter).map_err(|error| {
+        StoreError::Corrupt(format!("the filter of operation {id} cannot be read: {error}"))
+    })?;
+    let sql = Where::of(conn, &filter, operation.opened_at)?;
+    let last: (Option<i64>, Option<[u8; 16]>) =
+        conn.prepare_cached(FROZEN_SO_FAR)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let chunk = matching(conn, &sql, operation.opened_at, last)?;
+    let mut total = operation.total;
+    let mut add = conn.prepare_cached(SELECT_LETTER)?;
+    for (_, letter, life) in &chunk {
+        total += add.execute((id.bytes(), total as i64 + 1, letter, life))? as u64;
+    }
+    let complete = chunk.len() < limits::FREEZE_ROWS_PER_WRITE;
+    let state = match (complete, total.cmp(&operation.expected)) {
+        (_, std::cmp::Ordering::Greater) | (true, std::cmp::Ordering::Less) => OperationState::Refused,
+        (true, std::cmp::Ordering::Equal) if total == 0 => OperationState::Done,
+        (true, std::cmp::Ordering::Equal) => OperationState::Working,
+        (false, _) => OperationState::Freezing,
+    };
+    let end = chunk.last().map(|(died_at, letter, _)| (*died_at, *letter));
+    let ended = matches!(state, OperationState::Refused | OperationState::Done);
+    conn.prepare_cached(
+        "update operations
+            set total = ?2, state = ?3, frozen_died_at = coalesce(?4, frozen_died_at),
+                frozen_id = coalesce(?5, frozen_id), finished_at = ?6
+          where id = ?1",
+    )?
+    .execute((
+        id.bytes(),
+        total as i64,
+        state.name(),
+        end.map(|(died_at, _)| died_at),
+        end.map(|(_, letter)| letter),
+        ended.then_some(operation.opened_at.ms()),
+    ))?;
+    if state == OperationState::Refused {
+        conn.prepare_cached("delete from selections where operation = ?1")?.execute([id.bytes()])?;
+    }
+    expect(conn, id)
+}
+
+type Frozen = (i64, [u8; 16], u32);
+
+fn matching(
+    conn: &Connection,
+    filter: &Where,
+    opened_at: Time,
+    last: (Option<i64>, Option<[u8; 16]>),
+) -> Result<Vec<Frozen>, StoreError> {
+    let words = match &filter.words {
+        Some(_) => "l.letter in (select rowid from letter_words where letter_words match ?) and",
+        None => "",
+    };
+    let mut binds: Vec<Value> = filter.words.iter().cloned().map(Value::Text).collect();
+    binds.extend(filter.binds.iter().cloned());
+    let mut sql = format!(
+        "select l.died_at, l.id, l.life
+           from dead_letter_queue l indexed by {}
+          where {words} {}
+            and l.created_at <= ?",
+        filter.index, filter.sql
+    );
+    binds.push(Value::Integer(opened_at.ms()));
+    if let (Some(died_at), Some(id)) = last {
+        sql.push_str(" and (l.died_at, l.id) > (?, ?)");
+        binds.extend([Value::Integer(died_at), Value::Blob(id.to_vec())]);
+    }
+    sql.push_str(" order by l.died_at, l.id limit ?");
+    binds.push(Value::Integer(limits::FREEZE_ROWS_PER_WRITE as i64));
+    let mut statement = conn.prepare_cached(&sql)?;
+    let rows = statement
+        .query_map(rusqlite::params_from_iter(binds), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+const UNDECIDED: &str = "
+select ordinal, letter, life
+  from selections
+ where operation = ?1
+   and ordinal > ?2
+ order by ordinal
+ limit ?3";
+
+/// Decides the next chunk; a letter that cannot be decided is skipped with the reason.
+pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<Operation, StoreError> {
+    let conn = write.conn;
+    let operation = expect(conn, id)?;
+    if operation.state != OperationState::Working {
+        return Ok(operation);
+    }
+    let decision = Decision {
+        verb: operation.verb,
+        actor: Actor { name: operation.actor.clone(), role: String::new(), request: None },
+        reason: operation.reason.clone(),
+        at,
+    };
+    let decided = operation.done + operation.skipped;
+    let chunk: Vec<(i64, [u8; 16], u32)> = conn
+        .prepare_cached(UNDECIDED)?
+        .query_map((id.bytes(), decided as i64, limits::DECISION_ROWS_PER_WRITE as i64), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    let (mut done, mut skipped) = (0, 0);
+    for (ordinal, letter, life) in chunk {
+        let outcome = decide_frozen(write, LetterId::from_bytes(letter), life, &decision, id)?;
+        match outcome {
+            None => done += 1,
+            Some(_) => skipped += 1,
+        }
+        conn.prepare_cached("update selections set outcome = ?3 where operation = ?1 and ordinal = ?2")?
+            .execute((id.bytes(), ordinal, outcome.unwrap_or_else(|| "done".into())))?;
+    }
+    let finished = decided + done + skipped >= operation.total;
+    let state = if finished { OperationState::Done } else { OperationState::Working };
+    conn.prepare_cached(
+        "update operations set done = done + ?2, skipped = skipped + ?3, state = ?4, finished_at = ?5 where id = ?1",
+    )?
+    .execute((id.bytes(), done as i64, skipped as i64, state.name(), finished.then_some(at.ms())))?;
+    expect(conn, id)
+}
+
+/// Returns why the letter was skipped, or nothing if it was decided.
+fn decide_frozen(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    life: u32,
+    decision: &Decision,
+    operation: OperationId,
+) -> Result<Option<String>, StoreError> {
+    let now: Option<u32> = write
+        .conn
+        .prepare_cached("select life from dead_letter_queue where id = ?1")?
+        .query_row([letter.bytes()], |row| row.get(0))
+        .optional()?;
+    match now {
+        None => return Ok(Some("the letter is gone".into())),
+        Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
+        Some(_) => {}
+    }
+    match carry_out(write, letter, decision, Some(operation))? {
+        Decided::Done => Ok(None),
+        Decided::Refused(refused) => Ok(Some(refused.to_string())),
+        Decided::Unknown => Ok(Some("the letter is gone".into())),
+    }
+}
+
+const WORKING: &str = "
+select id
+  from operations indexed by operations_open
+ where state = 'working'
+ order by opened_at, id
+ limit ?1";
+
+pub(super) fn working(conn: &Connection, limit: usize) -> Result<Vec<OperationId>, StoreError> {
+    let mut statement = conn.prepare_cached(WORKING)?;
+    let ids = statement.query_map([limit as i64], |row| row.get(0).map(OperationId::from_bytes))?;
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
+const DROP_LISTS: &str = "
+delete from selections
+ where operation in (select id from operations where state = ?1 and opened_at < ?2)";
+
+const DROP_UNFROZEN: &str = "
+update operations
+   set state = ?1, finished_at = ?2
+ where state = ?3
+   and opened_at < ?2";
+
+pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u64, StoreError> {
+    let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
+    write.conn.prepare_cached(DROP_LISTS)?.execute((freezing, opened_before.ms()))?;
+    let dropped =
+        write.conn.prepare_cached(DROP_UNFROZEN)?.execute((refused, opened_before.ms(), freezing))?;
+    Ok(dropped as u64)
+}
+
+const SKIPPED: &str = "
+select letter, outcome
+  from selections
+ where operation = ?1
+   and outcome <> 'done'
+ order by ordinal
+ limit ?2";
+
+pub(super) fn skipped(conn: &Connection, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
+    let mut statement = conn.prepare_cached(SKIPPED)?;
+    let rows = statement.query_map((id.bytes(), limit as i64), |row| {
+        Ok(Skipped { letter: LetterId::from_bytes(row.get(0)?), reason: row.get(1)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

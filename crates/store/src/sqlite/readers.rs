@@ -1,0 +1,79 @@
+//! Readers: a few connections that see the last commit and never wait for the writer.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lazaret_core::limits;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
+
+use crate::StoreError;
+
+/// As many as two cores can use; more would only take memory.
+const READERS_MAX: usize = 4;
+
+#[derive(Debug, Clone)]
+pub(super) struct Readers {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub fn new(path: PathBuf) -> Readers {
+        Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+
+    /// Runs `work` on a connection of its own, off the async threads, and stops it when it takes too long.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.read_within(Duration::from_millis(limits::READ_MS_MAX), work).await
+    }
+
+    /// The same with another bound, for reads that have to see every row.
+    pub async fn read_within<T, F>(&self, read_max: Duration, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let closed = |_| StoreError::Unavailable { doing: "shutting down", source: None };
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
+        let readers = self.clone();
+        let joined = tokio::task::spawn_blocking(move || {
+            // Held inside: a caller that goes away must not let a fifth reader in while this one still works.
+            let permit = permit;
+            let mut conn = readers.connection()?;
+            let until = Instant::now() + read_max;
+            conn.progress_handler(10_000, Some(move || Instant::now() > until))?;
+            let result = work(&conn);
+            readers.idle.lock().unwrap_or_else(|broken| broken.into_inner()).push(conn);
+            drop(permit);
+            result
+        })
+        .await;
+        joined.unwrap_or_else(|error| {
+            Err(StoreError::Unavailable { doing: "carrying out a read", source: Some(Box::new(error)) })
+        })
+    }
+
+    fn connection(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(|broken| broken.into_inner()).pop();
+        if let Some(conn) = idle {
+            return Ok(conn);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(&self.path, flags)?;
+        conn.execute_batch("pragma query_only = on; pragma cache_size = -8000; pragma busy_timeout = 5000;")?;
+        conn.set_prepared_statement_cache_capacity(128);
+        Ok(conn)
+    }
+
+    pub fn close(&self) {
+        self.permits.close();
+        self.idle.lock().unwrap_or_else(|broken| broken.into_inner()).clear();
+    }
+}

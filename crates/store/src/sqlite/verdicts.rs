@@ -1,0 +1,188 @@
+//! Moves of single letters: each is one guarded update whose states come from the machine.
+
+use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Action, HoldRule, Place, Refused, Row, Standing, Status};
+use lazaret_core::time::Time;
+use rusqlite::{OptionalExtension, ToSql};
+
+use super::audit::{self, NewEntry};
+use super::counters::{Counted, Flow};
+use super::events::{self, NewEvent};
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+use crate::decision::{Decided, Decision, Verb};
+
+/// What a move writes beside the state.
+#[derive(Clone, Copy)]
+pub(super) enum Mark<'a> {
+    Nothing,
+    /// The letter ends: how, by whom, why.
+    Ends {
+        strategy: Strategy,
+        by: &'a str,
+        notes: Option<&'a str>,
+    },
+    /// The letter waits again: what ended it is taken back.
+    Reopens,
+    Holds {
+        by: &'a str,
+        reason: Option<&'a str>,
+    },
+    Releases,
+    /// The letter was sent.
+    Claims,
+}
+
+/// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
+pub(super) fn apply(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    action: Action,
+    mark: Mark<'_>,
+    at: Time,
+) -> Result<Decided, StoreError> {
+    for row in action.rows().iter().filter(|row| row.place == Place::Live) {
+        for from in row.from {
+            let to = row.to.unwrap_or(*from);
+            let Some(counted) = update(write, letter, row, *from, to, mark, at)? else { continue };
+            if *from != to {
+                write.tally.appear(&counted);
+                write.tally.vanish(&Counted { status: *from, ..counted.clone() });
+                if matches!(to, Status::Resolved | Status::Discarded) {
+                    write.tally.flow(at.minute(), Flow::Departed, &counted);
+                }
+            }
+            return Ok(Decided::Done);
+        }
+    }
+    match standing(write, letter)? {
+        Some(standing) => Ok(Decided::Refused(Refused { action, standing })),
+        None => Ok(Decided::Unknown),
+    }
+}
+
+fn update(
+    write: &Write<'_>,
+    letter: LetterId,
+    row: &Row,
+    from: Status,
+    to: Status,
+    mark: Mark<'_>,
+    at: Time,
+) -> Result<Option<Counted>, StoreError> {
+    let at = at.ms();
+    let (from, to) = (from.name(), to.name());
+    let mut binds: Vec<&dyn ToSql> = vec![letter.bytes(), &from, &to, &at];
+    let strategy;
+    let set = match &mark {
+        Mark::Nothing => "",
+        Mark::Ends { strategy: how, by, notes } => {
+            strategy = how.name();
+            binds.extend([&strategy as &dyn ToSql, by, notes]);
+            ", resolution_timestamp = ?4, resolution_strategy = ?5, resolved_by = ?6, resolution_notes = ?7,
+               retention_at = ?4"
+        }
+        Mark::Reopens => {
+            ", resolution_timestamp = null, resolution_strategy = null, resolved_by = null, resolution_notes = null,
+               retention_at = max(created_at, died_at)"
+        }
+        Mark::Holds { by, reason } => {
+            binds.extend([by as &dyn ToSql, reason]);
+            ", held_at = ?4, held_by = ?5, hold_reason = ?6"
+        }
+        Mark::Releases => ", held_at = null, held_by = null, hold_reason = null",
+        Mark::Claims => ", sent_at = null",
+    };
+    let guard = match row.hold {
+        HoldRule::Any => "",
+        HoldRule::Free => "and held_at is null",
+        HoldRule::Held => "and held_at is not null",
+    };
+    let columns = rows::COUNTED_COLUMNS;
+    let mut statement = write.conn.prepare_cached(&format!(
+        "update dead_letter_queue
+            set status = ?3, updated_at = ?4 {set}
+          where id = ?1
+            and status = ?2 {guard}
+        returning {columns}"
+    ))?;
+    let mut updated = statement.query(&*binds)?;
+    let Some(row) = updated.next()? else { return Ok(None) };
+    let counted = rows::counted(row, 0)?;
+    // The update is only done when the statement has run to its end.
+    while updated.next()?.is_some() {}
+    Ok(Some(counted))
+}
+
+const STANDING: &str = "select status, place, held_at is not null from dead_letter_queue where id = ?1";
+
+fn standing(write: &Write<'_>, letter: LetterId) -> Result<Option<Standing>, StoreError> {
+    let found: Option<(String, String, bool)> = write
+        .conn
+        .prepare_cached(STANDING)?
+        .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((status, place, held)) = found else { return Ok(None) };
+    Ok(Some(Standing {
+        status: rows::status(&status)?,
+        place: rows::place(&place)?,
+        held,
+        content_kept: true,
+    }))
+}
+
+/// Decides on one letter by hand; the audit entry is part of it.
+pub(super) fn decide(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+) -> Result<Decided, StoreError> {
+    let decided = carry_out(write, letter, decision, None)?;
+    if decided == Decided::Done {
+        let entry = NewEntry {
+            at: decision.at,
+            actor: &decision.actor,
+            action: decision.verb.name(),
+            letter: Some(letter),
+            operation: None,
+            filter: None,
+            count: 1,
+            reason: decision.reason.as_deref(),
+        };
+        audit::add(write, &entry)?;
+    }
+    Ok(decided)
+}
+
+/// Carries a decision out on one letter and tells of it.
+pub(super) fn carry_out(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+    operation: Option<OperationId>,
+) -> Result<Decided, StoreError> {
+    let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
+    let mark = match decision.verb {
+        Verb::Resolve => Mark::Ends { strategy: Strategy::ManualResolution, by, notes: reason },
+        Verb::Discard => Mark::Ends { strategy: Strategy::Discard, by, notes: reason },
+        Verb::Reopen => Mark::Reopens,
+        Verb::Hold => Mark::Holds { by, reason },
+        Verb::Release => Mark::Releases,
+    };
+    let decided = apply(write, letter, decision.verb.action(), mark, decision.at)?;
+    if decided == Decided::Done {
+        let kind = decision.verb.event();
+        let event = NewEvent {
+            at: decision.at,
+            kind,
+            letter: Some(letter),
+            operation,
+            actor: Some(by),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+    }
+    Ok(decided)
+}

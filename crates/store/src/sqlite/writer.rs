@@ -1,0 +1,210 @@
+//! The one writer: takes whatever is waiting into one transaction, commits, then answers everyone.
+//!
+//! Each request runs in a savepoint of its own, so that one that fails leaves no trace in the commit of the others.
+//! Nobody is answered before the commit; a commit that fails fails all of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use lazaret_core::limits;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::counters::Tally;
+use crate::StoreError;
+use crate::entropy::Entropy;
+use crate::failure::{FailurePoint, Failures};
+
+/// The handle by which requests reach the writer's thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Mutex<Option<mpsc::Sender<Box<dyn Request>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a request works with: the open transaction and the tally it adds to.
+pub(super) struct Write<'a> {
+    pub conn: &'a Connection,
+    pub entropy: &'a Entropy,
+    pub failures: &'a Failures,
+    /// Counter changes of the present request, written once per commit.
+    pub tally: Tally,
+}
+
+/// What the writer's thread owns besides its connection.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    pub entropy: Arc<Entropy>,
+    pub failures: Arc<Failures>,
+    pub changes: Arc<watch::Sender<u64>>,
+}
+
+trait Request: Send {
+    /// Does the work and remembers its result; says whether it worked.
+    fn run(&mut self, write: &mut Write<'_>) -> bool;
+    fn answer(self: Box<Self>, commit: Result<(), &StoreError>);
+    fn letters(&self) -> usize;
+}
+
+struct Waiting<T, F> {
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    answer: oneshot::Sender<Result<T, StoreError>>,
+    letters: usize,
+}
+
+impl<T, F> Request for Waiting<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Write<'_>) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, write: &mut Write<'_>) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        // A panic in one request must not take the writer, and with it the store, away from all others.
+        let result = catch_unwind(AssertUnwindSafe(|| work(write)))
+            .unwrap_or(Err(StoreError::Unavailable { doing: "carrying out a write", source: None }));
+        let worked = result.is_ok();
+        self.result = Some(result);
+        worked
+    }
+
+    fn answer(self: Box<Self>, commit: Result<(), &StoreError>) {
+        let result = match (commit, self.result) {
+            (_, Some(Err(error))) => Err(error),
+            (Ok(()), Some(Ok(value))) => Ok(value),
+            (Ok(()), None) => Err(StoreError::Unavailable { doing: "carrying out a write", source: None }),
+            (Err(error), _) => Err(error.again()),
+        };
+        // The caller may have gone away; what it asked for stands all the same.
+        self.answer.send(result).ok();
+    }
+
+    fn letters(&self) -> usize {
+        self.letters
+    }
+}
+
+impl Writer {
+    pub fn start(conn: Connection, around: Surroundings) -> Result<Writer, StoreError> {
+        let (queue, waiting) = mpsc::channel(limits::WRITER_QUEUE_MAX);
+        let thread = std::thread::Builder::new()
+            .name("lazaret-writer".into())
+            .spawn(move || run(conn, waiting, &around))
+            .map_err(|error| StoreError::Unavailable {
+                doing: "starting the writer",
+                source: Some(Box::new(error)),
+            })?;
+        Ok(Writer { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Runs `work` in the next commit and returns its result after it. `letters` is how many letters it touches.
+    pub async fn write<T, F>(&self, letters: usize, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Write<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        let request = Box::new(Waiting { work: Some(work), result: None, answer, letters });
+        let closed = || StoreError::Unavailable { doing: "shutting down", source: None };
+        let queue = {
+            let guard = self.queue.lock().unwrap_or_else(|broken| broken.into_inner());
+            guard.clone().ok_or_else(closed)?
+        };
+        queue.try_send(request).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => closed(),
+        })?;
+        drop(queue);
+        result.await.map_err(|_| closed())?
+    }
+
+    /// Finishes what is waiting and ends the thread. Blocks.
+    pub fn close(&self) {
+        let queue = self.queue.lock().unwrap_or_else(|broken| broken.into_inner()).take();
+        drop(queue);
+        let thread = self.thread.lock().unwrap_or_else(|broken| broken.into_inner()).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer ended by a panic");
+        }
+    }
+}
+
+/// A store that is dropped without being closed still finishes, before the lock on its folder goes.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: &Surroundings) {
+    while let Some(first) = waiting.blocking_recv() {
+        let mut taken = vec![first];
+        // Whatever breaks here must not end the thread: with it the store would be gone for everyone.
+        let commit = catch_unwind(AssertUnwindSafe(|| commit_group(&conn, &mut taken, &mut waiting, around)))
+            .unwrap_or(Err(StoreError::Unavailable { doing: "committing", source: None }));
+        match &commit {
+            Ok(()) => around.changes.send_modify(|count| *count += 1),
+            Err(error) => {
+                tracing::error!(error = %error, requests = taken.len(), "a commit failed, its requests were told");
+                if !conn.is_autocommit()
+                    && let Err(error) = conn.execute_batch("rollback")
+                {
+                    tracing::error!(%error, "a failed transaction could not be rolled back");
+                }
+            }
+        }
+        for request in taken {
+            request.answer(commit.as_ref().copied());
+        }
+    }
+    // A clean end leaves one file, which is what people copy.
+    if let Err(error) = conn.execute_batch("pragma wal_checkpoint(truncate)") {
+        tracing::warn!(%error, "the write-ahead log could not be folded in at the end");
+    }
+}
+
+/// Runs the requests in `taken`, and whatever else is waiting by then, in one transaction.
+fn commit_group(
+    conn: &Connection,
+    taken: &mut Vec<Box<dyn Request>>,
+    waiting: &mut mpsc::Receiver<Box<dyn Request>>,
+    around: &Surroundings,
+) -> Result<(), StoreError> {
+    around.failures.at(FailurePoint::Begin)?;
+    conn.prepare_cached("begin immediate")?.execute([])?;
+    let mut group = Tally::default();
+    let mut letters = 0;
+    while let Some(request) = taken.last_mut() {
+        letters += request.letters();
+        let mut write =
+            Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
+        conn.prepare_cached("savepoint request")?.execute([])?;
+        if request.run(&mut write) {
+            group.add(write.tally);
+        } else {
+            if conn.is_autocommit() {
+                // Some failures, a full disk among them, end the whole transaction: nobody's work is left.
+                return Err(StoreError::Unavailable {
+                    doing: "sharing a commit with a write that broke it",
+                    source: None,
+                });
+            }
+            conn.prepare_cached("rollback to request")?.execute([])?;
+        }
+        conn.prepare_cached("release request")?.execute([])?;
+        if letters >= limits::COMMIT_LETTERS_MAX {
+            break;
+        }
+        match waiting.try_recv() {
+            Ok(request) => taken.push(request),
+            Err(_) => break,
+        }
+    }
+    group.flush(conn)?;
+    around.failures.at(FailurePoint::Commit)?;
+    conn.prepare_cached("commit")?.execute([])?;
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! What every store has to do, as one list of cases, and what only the embedded store can be asked.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "clippy does not take helpers of tests for tests")]
+
+mod books;
+mod capture;
+mod cases;
+mod claims;
+mod deaths;
+mod decisions;
+mod filters;
+mod model;
+mod operations;
+mod paging;
+mod records;
+mod rig;
+mod search;
+mod sqlite_faults;
+mod sqlite_groups;
+mod sqlite_opening;
+mod sqlite_schema;
+mod sqlite_story;

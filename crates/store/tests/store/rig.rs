@@ -1,0 +1,296 @@
+//! The store under test, how it is opened again, and short ways to say what happens to it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::class::ClassRules;
+use lazaret_core::cursor::Sort;
+use lazaret_core::envelope::Envelope;
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{LetterId, OperationId, RedriveId};
+use lazaret_core::letter::{Admitted, Captured, Letter, Outcome, Receipt, RedriveMark, SourceWord, admit};
+use lazaret_core::time::Time;
+use lazaret_store::audit::Actor;
+use lazaret_store::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep};
+use lazaret_store::decision::{Decided, Decision, NewOperation, Operation, OperationState, Verb};
+use lazaret_store::page::{LetterHistory, PageQuery};
+use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::{Store, StoreError};
+
+use crate::books;
+
+/// Opens the same store again each time it is called.
+pub type Opening = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn Store>>>>>;
+
+/// A new embedded store in a folder of its own.
+pub fn sqlite() -> Opening {
+    let folder = tempfile::tempdir().unwrap();
+    Box::new(move || {
+        let store = SqliteStore::open(&folder.path().join("data"), Mode::Test).unwrap();
+        Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+    })
+}
+
+/// Runs one case on a new store; whatever it did, the books have to agree afterwards, and again after a restart.
+pub fn check(opening: fn() -> Opening, case: impl AsyncFn(&mut Rig)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut rig = Rig::open(opening()).await;
+        case(&mut rig).await;
+        books::agree(rig.store()).await;
+        let before = rig.dump().await;
+        rig.reopen().await;
+        assert_eq!(rig.dump().await, before, "the store changed by being opened again");
+        rig.store().close().await.unwrap();
+    });
+}
+
+/// A store, and everything that would be random in production counted up instead.
+pub struct Rig {
+    /// Absent only between closing and opening again.
+    store: Option<Arc<dyn Store>>,
+    opening: Opening,
+    minted: AtomicU64,
+}
+
+impl Rig {
+    pub async fn open(opening: Opening) -> Rig {
+        Rig { store: Some(opening().await), opening, minted: AtomicU64::new(0) }
+    }
+
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_deref().expect("the store is open")
+    }
+
+    /// The store for a task of its own.
+    pub fn shared(&self) -> Arc<dyn Store> {
+        self.store.clone().expect("the store is open")
+    }
+
+    /// Closes the store as a shutdown does and opens it as the next start does.
+    pub async fn reopen(&mut self) {
+        self.store().close().await.unwrap();
+        // The old one has to be gone first: it holds the folder.
+        self.store = None;
+        self.store = Some((self.opening)().await);
+    }
+
+    fn mint(&self) -> [u8; 10] {
+        let mut random = [0; 10];
+        random[2..].copy_from_slice(&self.minted.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        random
+    }
+
+    pub fn admit(&self, captured: Captured, at: Time) -> Admitted {
+        admit(captured, at, [self.mint(), self.mint()], &ClassRules::default())
+    }
+
+    pub fn run_id(&self) -> RedriveId {
+        RedriveId::mint(at(0), self.mint())
+    }
+
+    pub async fn insert(&self, batch: Vec<Admitted>) -> Vec<Receipt> {
+        self.store().insert(batch).await.unwrap()
+    }
+
+    /// Captures one message.
+    pub async fn capture(&self, captured: Captured, at: Time) -> Receipt {
+        self.insert(vec![self.admit(captured, at)]).await[0]
+    }
+
+    /// Captures one message that has to be a new letter.
+    pub async fn create(&self, captured: Captured, at: Time) -> LetterId {
+        let receipt = self.capture(captured, at).await;
+        assert_eq!(receipt.outcome, Outcome::Created);
+        receipt.letter
+    }
+
+    /// Captures letters `e0`, `e1`, … that died one millisecond after the other, all at `at`.
+    pub async fn create_many(&self, count: i64, at: Time) -> Vec<LetterId> {
+        let mut ids = Vec::new();
+        for chunk in (0..count).collect::<Vec<_>>().chunks(1_000) {
+            let batch = chunk.iter().map(|n| self.admit(dying(&format!("e{n}"), at.plus_ms(n - count)), at));
+            ids.extend(self.insert(batch.collect()).await.into_iter().map(|receipt| receipt.letter));
+        }
+        ids
+    }
+
+    pub async fn history(&self, id: LetterId) -> LetterHistory {
+        self.store().history(id).await.unwrap().expect("the letter exists")
+    }
+
+    pub async fn letter(&self, id: LetterId) -> Letter {
+        self.history(id).await.letter
+    }
+
+    /// Every letter that matches, walked page by page.
+    pub async fn walk(&self, filter: &Filter, now: Time, sort: Sort, limit: usize) -> Vec<Letter> {
+        let mut letters: Vec<Letter> = Vec::new();
+        let mut after = None;
+        loop {
+            let query = PageQuery { filter: filter.clone(), now, sort, limit, after };
+            let page = self.store().list(query).await.unwrap();
+            assert!(page.letters.len() <= limit);
+            letters.extend(page.letters);
+            after = page.next;
+            if after.is_none() {
+                return letters;
+            }
+        }
+    }
+
+    /// The ids of all letters that a filter in its text form finds, newest death first.
+    pub async fn find(&self, filter: &str) -> Vec<LetterId> {
+        let filter = Filter::from_text(filter).unwrap();
+        self.walk(&filter, at(1_000_000), Sort::DiedAtDesc, 500)
+            .await
+            .iter()
+            .map(|letter| letter.id)
+            .collect()
+    }
+
+    pub async fn decide(&self, id: LetterId, verb: Verb, at: Time) -> Decided {
+        self.store().decide(id, decision(verb, at)).await.unwrap()
+    }
+
+    pub async fn done(&self, id: LetterId, verb: Verb, at: Time) {
+        assert_eq!(self.decide(id, verb, at).await, Decided::Done, "{}", verb.name());
+    }
+
+    pub async fn claim(
+        &self,
+        letter: LetterId,
+        life: u32,
+        run: RedriveId,
+        at: Time,
+    ) -> Result<Claim, ClaimRefused> {
+        let request = ClaimRequest { letter, life, run, lease_until: at.plus_ms(30_000) };
+        self.store().claim(request, at).await.unwrap()
+    }
+
+    pub async fn advance(
+        &self,
+        letter: LetterId,
+        run: RedriveId,
+        step: ClaimStep,
+        at: Time,
+    ) -> Result<(), ClaimRefused> {
+        self.store().advance(letter, run, step, at).await.unwrap()
+    }
+
+    /// Claims a letter in its present life and takes the claim up to `step`.
+    pub async fn send(&self, letter: LetterId, step: ClaimStep, at: Time) -> RedriveId {
+        let run = self.run_id();
+        let life = self.letter(letter).await.life;
+        self.claim(letter, life, run, at).await.unwrap();
+        for next in ClaimStep::ALL.into_iter().filter(|next| *next > ClaimStep::Claimed && *next <= step) {
+            self.advance(letter, run, next, at).await.unwrap();
+        }
+        run
+    }
+
+    /// Opens an operation on what a filter in its text form finds.
+    pub async fn open_operation(&self, verb: Verb, filter: &str, expected: u64, at: Time) -> OperationId {
+        let id = OperationId::mint(at, self.mint());
+        let filter = Filter::from_text(filter).unwrap();
+        let operation = NewOperation { id, decision: decision(verb, at), filter, expected };
+        self.store().open_operation(operation).await.unwrap();
+        id
+    }
+
+    /// Freezes an operation to its end; counts the calls.
+    pub async fn freeze(&self, id: OperationId) -> (Operation, usize) {
+        for calls in 1.. {
+            let operation = self.store().freeze(id).await.unwrap();
+            if operation.state != OperationState::Freezing {
+                return (operation, calls);
+            }
+        }
+        unreachable!("an operation freezes in finitely many calls")
+    }
+
+    /// Works an operation off to its end; counts the calls.
+    pub async fn work(&self, id: OperationId, at: Time) -> (Operation, usize) {
+        for calls in 1.. {
+            let operation = self.store().work(id, at).await.unwrap();
+            if operation.state != OperationState::Working {
+                return (operation, calls);
+            }
+        }
+        unreachable!("an operation is worked off in finitely many calls")
+    }
+
+    pub async fn dump(&self) -> String {
+        self.store().dump().await.unwrap()
+    }
+
+    /// The kinds of all events, in order.
+    pub async fn told(&self) -> Vec<String> {
+        self.store().events(0, 100_000).await.unwrap().into_iter().map(|event| event.kind).collect()
+    }
+}
+
+/// The moment all cases are counted from, moved by milliseconds: 2025-11-15T03:00:00Z.
+pub fn at(ms: i64) -> Time {
+    Time::from_ms(1_763_175_600_000 + ms)
+}
+
+/// A plain message; cases say what differs with struct update syntax.
+pub fn captured(event: &str) -> Captured {
+    Captured {
+        source: "report".into(),
+        message_id: event.into(),
+        letter_type: "order.created".into(),
+        queue: "orders".into(),
+        subscriber: Some("billing".into()),
+        tenant: None,
+        aggregate: None,
+        schema_version: None,
+        envelope: envelope(br#"{"order":7}"#),
+        error: error("connection refused"),
+        attempts: Vec::new(),
+        retry_count: 3,
+        max_retries: Some(5),
+        died_at: None,
+        mark: None,
+        word: SourceWord::Silent,
+        reported: None,
+    }
+}
+
+/// A plain message that died at a stated time.
+pub fn dying(event: &str, died_at: Time) -> Captured {
+    Captured { died_at: Some(died_at), ..captured(event) }
+}
+
+pub fn envelope(body: &[u8]) -> Envelope {
+    Envelope::seal(body.to_vec().into(), "application/json", vec![("trace".into(), "7".into())])
+}
+
+pub fn error(message: &str) -> LetterError {
+    LetterError { error_type: "ConnectionError".into(), message: message.into(), ..LetterError::default() }
+}
+
+/// One failed run.
+pub fn failed(at: Time, message: &str) -> Attempt {
+    Attempt { at: Some(at), duration_ms: Some(40), error: error(message), extra: None }
+}
+
+pub fn mark(letter: LetterId, life: u32, redrive: RedriveId) -> Option<RedriveMark> {
+    Some(RedriveMark { letter, life, redrive })
+}
+
+pub fn ana() -> Actor {
+    Actor { name: "ana".into(), role: "operator".into(), request: Some("req-1".into()) }
+}
+
+pub fn decision(verb: Verb, at: Time) -> Decision {
+    Decision { verb, actor: ana(), reason: Some("ticket 7".into()), at }
+}
+
+/// Whether a call failed because the store was shut down.
+pub fn is_closed<T>(result: Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Unavailable { doing: "shutting down", .. }))
+}

@@ -1,0 +1,86 @@
+//! How xtask calls cargo: always in the workspace root, always with the committed lock file.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Set by `cargo run` for xtask itself. A build script that watches one of them would see it come and
+/// go, and rebuild its crate each time that cargo is called now by hand and now from here.
+const ABOUT_XTASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
+pub(crate) fn test_args(test_args: &[String]) -> Vec<String> {
+    with_trailing(&["test", "--workspace", "--locked"], test_args)
+}
+
+/// A release build, so that the server is killed in its work and not in its start.
+pub(crate) fn torture_args() -> Vec<String> {
+    let args = ["test", "--release", "--locked", "--package", "lazaret", "--test", "cli"];
+    with_trailing(&args, &["torture".to_owned(), "--nocapture".to_owned()])
+}
+
+pub(crate) fn bench_args(bench_args: &[String]) -> Vec<String> {
+    with_trailing(&["bench", "--locked", "--package", "lazaret-server", "--bench", "letters"], bench_args)
+}
+
+fn with_trailing(args: &[&str], trailing: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    if !trailing.is_empty() {
+        all.push("--".to_owned());
+        all.extend_from_slice(trailing);
+    }
+    all
+}
+
+pub(crate) fn run(args: &[String], variables: &[(&str, String)]) -> Result<()> {
+    let line = format!("cargo {}", args.join(" "));
+    eprintln!("+ {line}");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(workspace_root());
+    for (name, _) in std::env::vars_os() {
+        if ABOUT_XTASK.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    for (name, value) in variables {
+        command.env(name, value);
+    }
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Asks the environment first: a program kept in a shared build cache may have been compiled in another
+/// clone than the one it is run for.
+pub(crate) fn workspace_root() -> PathBuf {
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest_dir.parent().expect("xtask lies in the workspace").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dashes_are_there_only_when_something_follows() {
+        assert_eq!(test_args(&[]).join(" "), "test --workspace --locked");
+        assert_eq!(test_args(&["capture".to_owned()]).join(" "), "test --workspace --locked -- capture");
+    }
+
+    #[test]
+    fn torture_runs_the_torture_tests_alone() {
+        assert_eq!(
+            torture_args().join(" "),
+            "test --release --locked --package lazaret --test cli -- torture --nocapture"
+        );
+    }
+
+    #[test]
+    fn the_workspace_root_holds_the_workspace() {
+        let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}

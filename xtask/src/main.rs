@@ -1,0 +1,75 @@
+//! The project's own chores, run as `cargo xtask …`. Depends on next to nothing, because everyone who
+//! types the command waits for it to compile.
+
+mod cargo;
+mod needs;
+mod setup;
+mod task;
+mod tidy;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::needs::TEST_NEEDS;
+use crate::task::{Task, USAGE};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let task = match task::parse(&args) {
+        Ok(task) => task,
+        Err(misuse) => {
+            eprintln!("error: {misuse}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Help => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Task::Test { missing, test_args } => {
+            setup::ensure(TEST_NEEDS, missing)?;
+            cargo::run(&cargo::test_args(&test_args), &[])
+        }
+        Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),
+        Task::Bench { bench_args } => cargo::run(&cargo::bench_args(&bench_args), &[]),
+        Task::Tidy => tidy(),
+    }
+}
+
+/// Prints the command that repeats the run before anything can go wrong in it.
+fn torture(rounds: NonZeroU32, seed: u64) -> Result<()> {
+    eprintln!("to repeat this run: cargo xtask torture --rounds {rounds} --seed {seed}");
+    let variables =
+        [("LAZARET_TORTURE_ROUNDS", rounds.to_string()), ("LAZARET_TORTURE_SEED", seed.to_string())];
+    cargo::run(&cargo::torture_args(), &variables)
+}
+
+/// The standard library seeds its hash maps at random, which is random enough to pick a run.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn tidy() -> Result<()> {
+    let offences = tidy::offences_in(&cargo::workspace_root())?;
+    for offence in &offences {
+        println!("{offence}");
+    }
+    if !offences.is_empty() {
+        bail!("the tree is not tidy: {} to put right", offences.len());
+    }
+    Ok(())
+}
