@@ -58,7 +58,7 @@ pub fn filter_word(word: &str) -> Result<String, std::convert::Infallible> {
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret serve                                 start on http://127.0.0.1:7070, letters in ./lazaret-data
+  lazaret serve                                 start on http://127.0.0.1:7070
   lazaret report failed.ndjson                  hand over letters
   lazaret ls queue:billing error:Timeout        find them
   lazaret show 019a8b1c-7e00-7000-8000-000000000000

@@ -64,9 +64,27 @@ pub struct Problem {
     pub status: StatusCode,
     pub code: String,
     pub message: String,
-    pub hint: Option<String>,
+    hint: Option<String>,
     /// How long the server asks us to wait before we try again.
     pub retry_after: Option<Duration>,
+    /// How many letters match, where that was the problem.
+    count: Option<u64>,
+}
+
+impl Problem {
+    /// The server's hint, or ours where the server speaks of requests and we of commands.
+    fn hint(&self) -> Option<String> {
+        match (self.code.as_str(), self.count) {
+            ("unauthorized", _) => {
+                Some("pass one with --token or LAZARET_TOKEN; `lazaret token new` makes one".into())
+            }
+            ("forbidden", _) => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
+            ("count_mismatch", Some(count)) => {
+                Some(format!("look at them with `lazaret ls`, then pass --expect {count}"))
+            }
+            (_, _) => self.hint.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -105,7 +123,7 @@ impl Client {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| {
-            Failure::failed(format!("cannot prepare the connection: {}", causes(&error)))
+            Failure::failed(format!("cannot prepare the connection: {}", root_cause(&error)))
                 .hint("https needs the root certificates of the system (ca-certificates)")
         })?;
         Ok(Client { http, base })
@@ -179,6 +197,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         title: Option<String>,
         detail: Option<String>,
         hint: Option<String>,
+        count: Option<u64>,
     }
     let Ok(document) = serde_json::from_slice::<Document>(bytes) else {
         return ClientError::Foreign { url: url.clone() };
@@ -191,6 +210,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         message: escape::line(&message),
         hint: document.hint.map(|hint| escape::line(&hint)),
         retry_after: retry_after.map(Duration::from_secs),
+        count: document.count,
     })
 }
 
@@ -234,15 +254,12 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    text
+    cause.to_string()
 }
 
 impl ClientError {
@@ -260,11 +277,7 @@ impl ClientError {
             ClientError::Foreign { .. } => {
                 Some("is --url (LAZARET_URL) the address of a Lazaret server?".into())
             }
-            ClientError::Refused(problem) => problem.hint.clone().or_else(|| match problem.code.as_str() {
-                "unauthorized" => Some("pass a token with --token or LAZARET_TOKEN".into()),
-                "forbidden" => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
-                _ => None,
-            }),
+            ClientError::Refused(problem) => problem.hint(),
         }
     }
 
@@ -287,7 +300,9 @@ impl ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClientError::Unreachable { url, .. } => write!(f, "cannot reach the server at {}", origin(url)),
+            ClientError::Unreachable { url, source } => {
+                write!(f, "cannot reach the server at {}: {}", origin(url), root_cause(source))
+            }
             ClientError::Lost { url, source } if source.is_timeout() => {
                 write!(f, "the server at {} did not answer in time", origin(url))
             }
@@ -302,14 +317,8 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ClientError::Unreachable { source, .. } | ClientError::Lost { source, .. } => Some(source),
-            ClientError::Foreign { .. } | ClientError::Refused(_) => None,
-        }
-    }
-}
+/// Its causes are in its text: the layers between us and the socket have nothing to say to a person.
+impl std::error::Error for ClientError {}
 
 #[cfg(test)]
 mod tests {

@@ -142,7 +142,8 @@ impl Screen {
                 self.reader_gone = true;
                 Ok(())
             }
-            written => written,
+            Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))),
+            Ok(()) => Ok(()),
         }
     }
 

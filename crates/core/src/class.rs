@@ -10,10 +10,6 @@ use crate::class_builtin::{self, http_status};
 use crate::limits;
 use crate::pattern::Pattern;
 
-/// Bytes of a message that rules look at. The cause stands near the beginning; a dump behind it is hostile or useless,
-/// and capture must not slow down with it. A pattern is matched against what is left after this cut.
-pub const MESSAGE_BYTES_CLASSIFIED: usize = 4 * 1024;
-
 /// What kind of error ended a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ErrorClass {
@@ -291,7 +287,7 @@ impl ClassRules {
     pub fn classify(&self, source: &str, error: &LetterError) -> ErrorClass {
         let error_type = beginning(&error.error_type, limits::NAME_BYTES_MAX);
         let code = error.code.as_deref().map(|code| beginning(code, limits::NAME_BYTES_MAX));
-        let message = beginning(&error.message, MESSAGE_BYTES_CLASSIFIED);
+        let message = beginning(&error.message, limits::MESSAGE_BYTES_CLASSIFIED);
         if !self.rules.is_empty() {
             let seen = Seen {
                 source: source.to_lowercase(),

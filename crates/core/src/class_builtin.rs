@@ -4,18 +4,13 @@
 //! `HTTPError`) comes last. They must stay sure of themselves: what is only likely is left unknown.
 
 use crate::class::ErrorClass;
+use crate::limits;
 
 pub(crate) mod http_status;
 mod phrases;
 
 #[cfg(test)]
 mod cases;
-
-/// Names that stand one behind the other at the beginning of a message: wrapped errors, outermost first.
-const PREFIXES_MAX: usize = 4;
-
-/// Bytes of a word that may be an error's name.
-const NAME_IN_MESSAGE_BYTES_MAX: usize = 200;
 
 /// The class that the built-in rules see, `Unknown` when none is sure. The texts come in cut.
 pub(crate) fn classify(error_type: &str, code: Option<&str>, message: &str) -> ErrorClass {
@@ -154,7 +149,7 @@ fn class_of_named(message: &str) -> Option<ErrorClass> {
         let rest = &message[at + marker.len()..];
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').unwrap_or(rest.len());
         let name = &rest[..end];
-        if name.len() > NAME_IN_MESSAGE_BYTES_MAX {
+        if name.len() > limits::NAME_IN_MESSAGE_BYTES_MAX {
             continue;
         }
         if let Some(class) = class_of_sqlstate(name).or_else(|| class_of_name(name)) {
@@ -174,7 +169,7 @@ fn names_in_front(message: &str) -> Vec<&str> {
     {
         names.push(name);
     }
-    for part in message.splitn(PREFIXES_MAX + 1, ": ").take(PREFIXES_MAX) {
+    for part in message.splitn(limits::MESSAGE_PREFIXES_MAX + 1, ": ").take(limits::MESSAGE_PREFIXES_MAX) {
         // gRPC for Node writes the number before the name.
         let part = part.trim_start_matches(|c: char| c.is_ascii_digit()).trim();
         if !is_name(part) {
@@ -187,7 +182,8 @@ fn names_in_front(message: &str) -> Vec<&str> {
 
 /// Whether a word is the name of an error and not that of a field, as in `connectionTimeout: must be positive`.
 fn is_name(word: &str) -> bool {
-    if word.is_empty() || word.len() > NAME_IN_MESSAGE_BYTES_MAX || word.contains(char::is_whitespace) {
+    if word.is_empty() || word.len() > limits::NAME_IN_MESSAGE_BYTES_MAX || word.contains(char::is_whitespace)
+    {
         return false;
     }
     let last = last_segment(word);

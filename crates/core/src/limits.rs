@@ -86,3 +86,58 @@ pub const RETRY_DELAY_MS_MIN: u64 = 100;
 
 /// Tokens that may exist at once; they are kept in memory.
 pub const TOKENS_MAX: usize = 1_000;
+
+/// Bytes of a message that rules look at. The cause stands near the beginning; a dump behind it is hostile or useless,
+/// and capture must not slow down with it. A pattern is matched against what is left after this cut.
+pub const MESSAGE_BYTES_CLASSIFIED: usize = 4 * 1024;
+
+/// Bytes of a word that may be an error's name.
+pub const NAME_IN_MESSAGE_BYTES_MAX: usize = 200;
+
+/// Names that stand one behind the other at the beginning of a message: wrapped errors, outermost first.
+pub const MESSAGE_PREFIXES_MAX: usize = 4;
+
+/// The longest delay a policy may ask for: a year. A message that waits longer is forgotten, not retried.
+pub const RETRY_DELAY_MS_MAX: u64 = 365 * 86_400_000;
+
+/// Ten thousand years: all of what `Time` can show, and well within what `Length` can read back.
+pub const FILTER_LENGTH_MS_MAX: i64 = 3_652_425 * 86_400_000;
+
+/// Bytes of one text: no name, path or pattern comes near.
+pub const CONFIG_TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// Entries of one list: more would be written by a program, and each rule is tried on each letter.
+pub const CONFIG_ENTRIES_MAX: usize = 1_000;
+
+/// Characters of a source's name: it stands in URLs, lists and metrics.
+pub const SOURCE_NAME_CHARS_MAX: usize = 64;
+
+/// Requests are held in memory while they are read; more than this per request is not a setting but an outage.
+pub const BODY_BYTES_CEILING: u64 = 256 << 20;
+
+/// The store takes rows of up to a gigabyte, and an entry is copied a few times on its way there.
+pub const ENTRY_BYTES_CEILING: u64 = 64 << 20;
+
+/// A stream is read line by line, so it may be longer.
+pub const NDJSON_BYTES_CEILING: u64 = 1 << 30;
+
+/// Bytes of a path: people write some fifty.
+pub const EVENT_PATH_BYTES_MAX: usize = 256;
+
+/// Bytes of a configuration file: thousands of rules fit, a database given by mistake does not.
+pub const CONFIG_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Lines of a stream that are stored together.
+pub const STREAM_LINES_PER_WRITE: usize = 1_000;
+
+/// Bytes of a stream that are stored together: bounds the memory of one request.
+pub const STREAM_BYTES_PER_WRITE: usize = 4 * 1024 * 1024;
+
+/// Bytes of a caller's own request id that are taken over.
+pub const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// Up to here the letters that hold a word are fetched and sorted; beyond, they are met soon enough in order of death.
+pub const WORD_ROWS_SORTED_MAX: i64 = 2_000;
+
+/// As many as two cores can use; more would only take memory.
+pub const READERS_MAX: usize = 4;

@@ -8,9 +8,6 @@ use std::fmt;
 use crate::class::{ErrorClass, Retryable};
 use crate::limits;
 
-/// The longest delay a policy may ask for: a year. A message that waits longer is forgotten, not retried.
-pub const RETRY_DELAY_MS_MAX: u64 = 365 * 86_400_000;
-
 /// How often and how late a failed message is tried again.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RetryPolicy {
@@ -198,7 +195,7 @@ impl RetryPolicy {
         if self.floor_ms < limits::RETRY_DELAY_MS_MIN {
             return Err(BadPolicy::Floor(self.floor_ms));
         }
-        if self.cap_ms < self.floor_ms || self.cap_ms > RETRY_DELAY_MS_MAX {
+        if self.cap_ms < self.floor_ms || self.cap_ms > limits::RETRY_DELAY_MS_MAX {
             return Err(BadPolicy::Cap { cap_ms: self.cap_ms, floor_ms: self.floor_ms });
         }
         if self.first_ms == 0 || self.first_ms > self.cap_ms {
@@ -288,8 +285,8 @@ impl RetryPolicy {
     /// Floor and cap that can be kept together: an unchecked cap below the floor gives way, because an immediate
     /// retry is worse than a late one.
     fn bounds_ms(&self) -> (u64, u64) {
-        let floor = self.floor_ms.clamp(limits::RETRY_DELAY_MS_MIN, RETRY_DELAY_MS_MAX);
-        (floor, self.cap_ms.clamp(floor, RETRY_DELAY_MS_MAX))
+        let floor = self.floor_ms.clamp(limits::RETRY_DELAY_MS_MIN, limits::RETRY_DELAY_MS_MAX);
+        (floor, self.cap_ms.clamp(floor, limits::RETRY_DELAY_MS_MAX))
     }
 }
 
@@ -442,7 +439,7 @@ mod tests {
             RetryPolicy { factor: f64::INFINITY, ..good },
             RetryPolicy { floor_ms: 99, ..good },
             RetryPolicy { floor_ms: 30_001, ..good },
-            RetryPolicy { cap_ms: RETRY_DELAY_MS_MAX + 1, ..good },
+            RetryPolicy { cap_ms: limits::RETRY_DELAY_MS_MAX + 1, ..good },
             RetryPolicy { first_ms: 0, ..good },
             RetryPolicy { first_ms: 30_001, ..good },
             RetryPolicy { jitter: Jitter::Up { ratio: -0.1 }, ..good },
@@ -543,7 +540,7 @@ mod tests {
                     permanent: Permanent::StraightToDeadLetter,
                 };
                 let delay_ms = policy.delay_ms(n, unit);
-                prop_assert!((limits::RETRY_DELAY_MS_MIN..=RETRY_DELAY_MS_MAX).contains(&delay_ms));
+                prop_assert!((limits::RETRY_DELAY_MS_MIN..=limits::RETRY_DELAY_MS_MAX).contains(&delay_ms));
                 policy.total_ms_max();
                 policy.decide(ErrorClass::Business, n, unit);
             }

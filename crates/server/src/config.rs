@@ -38,9 +38,6 @@ pub const DEFAULT_FILE: &str = "lazaret.toml";
 /// The source that letters belong to when a reporter names none.
 pub const REPORT_SOURCE: &str = "report";
 
-/// Bytes of a configuration file: thousands of rules fit, a database given by mistake does not.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
-
 /// The configuration in effect. What `load` returns has passed every check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -165,8 +162,8 @@ const FILE_HINT: &str =
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
+    File::open(path)?.take(limits::CONFIG_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limits::CONFIG_FILE_BYTES_MAX {
         return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|error| {

@@ -359,7 +359,7 @@ fn count(raw: &RawValue, field: &str) -> Result<u32, Refusal> {
 
 fn duration(raw: &RawValue, field: &str) -> Result<u64, Refusal> {
     match serde_json::from_str::<f64>(raw.get()) {
-        Ok(ms) if ms >= 0.0 && ms < 1e15 => Ok(ms.round() as u64),
+        Ok(ms) if (0.0..1e15).contains(&ms) => Ok(ms.round() as u64),
         Ok(_) | Err(_) => {
             let message = format!("{field} must be a number of milliseconds, got {}", shown(raw.get()));
             Err(Refusal::new("bad_field", field, message))

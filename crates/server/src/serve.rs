@@ -20,12 +20,15 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::net::{host_of, is_loopback};
 use crate::run;
+use crate::tokens::TokenRefused;
 
 /// Why the server did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Token(#[from] TokenRefused),
     #[error("cannot listen on {address}")]
     Listen {
         address: String,
@@ -59,6 +62,7 @@ impl ServeError {
                 Some("choose another folder with --data; test mode has its own stores".into())
             }
             ServeError::Store(_) | ServeError::Signals(_) => None,
+            ServeError::Token(refused) => refused.hint().map(str::to_owned),
             ServeError::Listen { .. } => Some(
                 "is another server there? choose another address with --listen, or port 0 for any".into(),
             ),

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazaret_core::id::TokenId;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::audit::Actor;
 use lazaret_store::entropy::Entropy;
@@ -32,6 +33,31 @@ impl std::fmt::Debug for NewToken {
     }
 }
 
+/// Why a token is not made.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenRefused {
+    #[error("the name must have 1 to {} bytes and no control characters", limits::NAME_BYTES_MAX)]
+    BadName,
+    #[error("the first token must be an admin's")]
+    FirstNotAdmin,
+    #[error("there are {} tokens already", limits::TOKENS_MAX)]
+    TooMany,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl TokenRefused {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            TokenRefused::FirstNotAdmin => {
+                Some("with it everyone needs one: without an admin nobody could make the next")
+            }
+            TokenRefused::BadName | TokenRefused::TooMany | TokenRefused::Store(_) => None,
+        }
+    }
+}
+
 /// Makes a token and stores its hash.
 pub async fn create(
     store: &dyn Store,
@@ -40,7 +66,18 @@ pub async fn create(
     name: &str,
     role: Role,
     by: Actor,
-) -> Result<NewToken, StoreError> {
+) -> Result<NewToken, TokenRefused> {
+    let name = name.trim();
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(TokenRefused::BadName);
+    }
+    let tokens = store.tokens().await?;
+    if tokens.len() >= limits::TOKENS_MAX {
+        return Err(TokenRefused::TooMany);
+    }
+    if role != Role::Admin && tokens.iter().all(|token| token.revoked_at.is_some()) {
+        return Err(TokenRefused::FirstNotAdmin);
+    }
     let secret: [u8; 32] = entropy.take()?;
     let token = format!("lzr_{}", URL_SAFE_NO_PAD.encode(secret));
     let id = TokenId::mint(at, entropy.take()?);

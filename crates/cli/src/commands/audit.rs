@@ -59,18 +59,27 @@ fn table(entries: &[AuditEntry]) -> Table {
         Column::cut("REASON"),
     ]);
     for entry in entries {
-        let which = entry.letter_id.as_ref().or(entry.filter.as_ref()).or(entry.operation_id.as_ref());
         table.row(vec![
             entry.at.as_str().into(),
             entry.actor.as_str().into(),
             (&entry.role).into(),
             entry.action.as_str().into(),
             moment::count(entry.count).into(),
-            which.map_or("", String::as_str).into(),
+            which(entry).into(),
             (&entry.reason).into(),
         ]);
     }
     table
+}
+
+/// What a decision was about: a letter, a filter, or everything.
+fn which(entry: &AuditEntry) -> &str {
+    match (&entry.letter_id, entry.filter.as_deref(), &entry.operation_id) {
+        (Some(letter), _, _) => letter,
+        (None, Some(""), _) | (None, None, Some(_)) => "all letters",
+        (None, Some(filter), _) => filter,
+        (None, None, None) => "",
+    }
 }
 
 #[cfg(test)]

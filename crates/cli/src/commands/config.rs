@@ -21,7 +21,7 @@ pub enum ConfigCommand {
 
 const EXAMPLES_CHECK: &str = "\
 Examples:
-  lazaret config check                          ./lazaret.toml, if it is there, and LAZARET_* variables
+  lazaret config check                          ./lazaret.toml, LAZARET_* variables
   lazaret config check --config /etc/lazaret.toml
 
 Exit code 1 when something is wrong.";

@@ -82,7 +82,7 @@ pub struct DecideArgs {
 /// What a decision by filter is about.
 #[derive(Debug)]
 enum Selection {
-    Matching(Filter),
+    Matching(Box<Filter>),
     All,
 }
 
@@ -110,7 +110,7 @@ pub async fn run(
                     .hint("say --all if that is meant")
                     .into());
             }
-            Selection::Matching(filter::with_default_status(wanted, &filter::movable(action)))
+            Selection::Matching(Box::new(filter::with_default_status(wanted, &filter::movable(action))))
         }
     };
     bulk::run(bulk::Request { action, selection, expect: args.expect, reason }, client, screen).await

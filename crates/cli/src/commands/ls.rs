@@ -23,9 +23,10 @@ Examples:
   lazaret ls status:discarded --sort diedAt --limit 200
   lazaret ls --all --all-pages --json           every letter there is, one JSON object a line
 
-Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, event, held,
-since, until, age, retries, text. `*` matches anything, commas mean or, `-key:value` excludes, bare words are
-searched for in type, error and message. Quote what the shell would take for itself.";
+Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, \
+event, held, since, until, age, retries, text. `*` matches anything, commas mean or, `-key:value` \
+excludes, bare words are searched for in type, error and message. Quote what the shell would take \
+for itself.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

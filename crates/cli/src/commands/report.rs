@@ -27,10 +27,11 @@ Examples:
   kubectl logs job/import | grep '^{' | lazaret report --ndjson
   tail -f failed.ndjson | lazaret report --ndjson     lines are sent within a second
 
-An entry needs originalEvent and an eventId, in it or beside it; error, retryHistory and more are welcome:
-  {\"eventId\":\"e1\",\"originalEvent\":{\"pattern\":\"invoice.created\"},\"error\":{\"type\":\"Timeout\",\"message\":\"…\"}}
-JSON may be one entry, an array of them, or {\"items\":[…]}. What is known already is recognised and counted as
-duplicate. Exit code 1 when an entry was refused.";
+An entry needs originalEvent and an eventId, in it or beside it; error and retryHistory are welcome:
+  {\"eventId\":\"e1\",\"originalEvent\":{\"pattern\":\"invoice.created\"},\"error\":{\"message\":\"late\"}}
+
+JSON may be one entry, an array of them, or {\"items\":[…]}. What is known already is recognised and \
+counted as duplicate. Exit code 1 when an entry was refused.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

@@ -20,7 +20,8 @@ Examples:
   lazaret serve --listen 127.0.0.1:0            a free port; the first line of stdout says which
   lazaret serve --data /var/lib/lazaret --config /etc/lazaret.toml
 
-Settings come from flags, then LAZARET_* variables, then the file, then defaults; see `lazaret config show`.
+Settings come from flags, then LAZARET_* variables, then the file, then defaults; \
+`lazaret config show` prints them.
 Addresses that are not loopback need a token first: `lazaret token new --name me --role admin`.
 Logs go to stderr; `--json` makes them JSON.";
 

@@ -83,8 +83,11 @@ fn table(ranking: &Ranking, bars: Bars) -> Table {
         columns.insert(1, Column::whole("SHARE").left_out(1));
     }
     let mut table = Table::new(columns).with_titles(Titles::Hidden);
-    let largest = ranking.0.iter().map(|(_, n)| *n).max().unwrap_or(0);
-    for (value, n) in ranking.0.iter().take(VALUES_SHOWN) {
+    let mut counts: Vec<&(String, u64)> = ranking.0.iter().collect();
+    // Statuses come in an order of their own; the sort keeps that of equals.
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let largest = counts.first().map_or(0, |(_, n)| *n);
+    for (value, n) in counts.into_iter().take(VALUES_SHOWN) {
         let mut cells: Vec<Cell> = vec![moment::count(*n).into(), value.as_str().into()];
         if bars == Bars::Drawn {
             cells.insert(1, Cell::painted(&bar(*n, largest), Some(Paint::Cyan)));

@@ -36,8 +36,9 @@ Examples:
   lazaret token new --name me --role admin --data /var/lib/lazaret
 
 The server at --url makes it; when none runs on this machine, it is made in the data folder itself.
-Roles: producer reports letters; viewer looks; operator decides; approver also approves; admin does everything.
-From the first token on, every request needs one.";
+Roles: producer reports letters; viewer looks; operator decides; approver also approves; \
+admin does everything.
+The first token has to be an admin's; from then on every request needs one.";
 
 const EXAMPLES_LS: &str = "\
 Examples:

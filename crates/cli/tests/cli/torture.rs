@@ -18,7 +18,9 @@ const REPORTERS: u64 = 4;
 #[test]
 fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+        std::env::var(name)
+            .ok()
+            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
     };
     let rounds = setting("LAZARET_TORTURE_ROUNDS", 10);
     let seed = setting("LAZARET_TORTURE_SEED", 42);
@@ -83,14 +85,16 @@ fn report_until(address: &str, stop: &AtomicBool, round: u64, reporter: u64, mut
             1 => (1 + random.below(50), Shape::Batch),
             _ => (1 + random.below(200), Shape::Stream),
         };
-        let ids: Vec<String> = (0..count).map(|item| format!("r{round}-{reporter}-{request}-{item}")).collect();
+        let ids: Vec<String> =
+            (0..count).map(|item| format!("r{round}-{reporter}-{request}-{item}")).collect();
         told.sent.extend(ids.iter().cloned());
         let Some(answer) = report(address, round, &ids, shape) else { break };
         let items = answer["items"].as_array().unwrap_or_else(|| panic!("{answer}"));
         assert_eq!(items.len(), ids.len());
         for (id, item) in ids.iter().zip(items) {
             assert_eq!(item["eventId"], id.as_str());
-            told.acknowledged.insert(id.clone(), item["id"].as_str().unwrap_or_else(|| panic!("{item}")).to_owned());
+            told.acknowledged
+                .insert(id.clone(), item["id"].as_str().unwrap_or_else(|| panic!("{item}")).to_owned());
         }
     }
     told
@@ -130,7 +134,8 @@ fn report(address: &str, round: u64, ids: &[String], shape: Shape) -> Option<Val
 fn verify(data: &Path, round: u64, told: &Told) {
     let server = Server::start(data);
     let get = |path: &str| {
-        let (status, answer) = call(&server.address, "GET", path, "", "").expect("the server was just started");
+        let (status, answer) =
+            call(&server.address, "GET", path, "", "").expect("the server was just started");
         assert_eq!(status, 200, "{answer}");
         answer
     };
@@ -183,7 +188,8 @@ impl Server {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit_once("http://").unwrap_or_else(|| panic!("unexpected: {line:?}")).1.to_owned();
+        let address =
+            line.trim().rsplit_once("http://").unwrap_or_else(|| panic!("unexpected: {line:?}")).1.to_owned();
         Server { child: child.into(), address }
     }
 

@@ -15,9 +15,6 @@ use crate::limits;
 use crate::pattern::Pattern;
 use crate::time::{Time, TimeError};
 
-/// Ten thousand years: all of what `Time` can show, and well within what `Length` can read back.
-const LENGTH_MS_MAX: i64 = 3_652_425 * 86_400_000;
-
 impl Filter {
     /// Adds values to a key. Several values of a list widen it; a second value of anything else must be the same.
     pub(super) fn add(
@@ -263,7 +260,7 @@ fn when(value: &str, name: &'static str) -> Result<When, FilterError> {
 
 pub(super) fn length(value: &str) -> Result<Length, FilterError> {
     match Length::parse(value) {
-        Ok(length) if length.ms() <= LENGTH_MS_MAX => Ok(length),
+        Ok(length) if length.ms() <= limits::FILTER_LENGTH_MS_MAX => Ok(length),
         Ok(_) | Err(_) => Err(FilterError::BadLength { value: shown(value) }),
     }
 }

@@ -1,5 +1,6 @@
 //! What every request passes: a request id and a time limit, the host, the origin, the token, the permission table.
 
+use lazaret_core::limits;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,6 @@ use crate::app::App;
 use crate::net::{host_of, is_loopback};
 
 const REQUEST_ID: &str = "x-request-id";
-
-/// Bytes of a caller's own request id that are taken over.
-const REQUEST_ID_BYTES_MAX: usize = 64;
 
 /// The id under which a request is logged and audited.
 #[derive(Clone, Debug)]
@@ -46,7 +44,7 @@ pub(super) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
 fn request_id(app: &App, headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(|id| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(plain)
+        !id.is_empty() && id.len() <= limits::REQUEST_ID_BYTES_MAX && id.bytes().all(plain)
     });
     match given {
         Some(id) => id.to_owned(),

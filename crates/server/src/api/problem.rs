@@ -11,6 +11,8 @@ use lazaret_core::lifecycle::{Refused, Standing};
 use lazaret_store::StoreError;
 use serde_json::{Map, Value, json};
 
+use crate::tokens::TokenRefused;
+
 /// What kind of problem it is: stable, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
@@ -168,6 +170,22 @@ impl From<StoreError> for Problem {
                         .hint("nothing of this request was kept: send it again later")
                 }
             }
+        }
+    }
+}
+
+impl From<TokenRefused> for Problem {
+    fn from(refused: TokenRefused) -> Problem {
+        let (text, hint) = (refused.to_string(), refused.hint());
+        let problem = match refused {
+            TokenRefused::Store(error) => return error.into(),
+            TokenRefused::BadName | TokenRefused::FirstNotAdmin | TokenRefused::TooMany => {
+                Problem::new(Code::BadRequest, text)
+            }
+        };
+        match hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
         }
     }
 }

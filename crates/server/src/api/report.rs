@@ -21,12 +21,6 @@ use crate::capture::capture;
 use crate::raw_json::{RawObject, shown};
 use crate::report::{Door, Refusal, read_entry};
 
-/// Lines of a stream that are stored together.
-const STREAM_LINES: usize = 1_000;
-
-/// Bytes of a stream that are stored together: bounds the memory of one request.
-const STREAM_BYTES: usize = 4 * 1024 * 1024;
-
 #[derive(Serialize, ToSchema)]
 pub(super) struct ReportAnswer {
     pub items: Vec<ItemAnswer>,
@@ -341,7 +335,9 @@ impl Stream<'_> {
         }
         self.chunk_bytes += line.len();
         self.chunk.push((self.line, line));
-        if self.chunk.len() >= STREAM_LINES || self.chunk_bytes >= STREAM_BYTES {
+        if self.chunk.len() >= limits::STREAM_LINES_PER_WRITE
+            || self.chunk_bytes >= limits::STREAM_BYTES_PER_WRITE
+        {
             self.store().await?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_core::class::{Conditions, ErrorClass, StatusRange};
+use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
 
 use super::event_path::EventPath;
@@ -10,12 +11,6 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{ClassRule, Config, LimitsConfig, LogConfig, REPORT_SOURCE, SourceConfig, SourceKind, value};
 
-/// Requests are held in memory while they are read; more than this per request is not a setting but an outage.
-const BODY_BYTES_CEILING: u64 = 256 << 20;
-/// The store takes rows of up to a gigabyte, and an entry is copied a few times on its way there.
-const ENTRY_BYTES_CEILING: u64 = 64 << 20;
-/// A stream is read line by line, so it may be longer.
-const NDJSON_BYTES_CEILING: u64 = 1 << 30;
 /// A request or a pause that is allowed to last longer is a leak.
 const REQUEST_MS_CEILING: u64 = 3_600_000;
 const BODY_PAUSE_MS_CEILING: u64 = 600_000;
@@ -69,10 +64,12 @@ impl Check<'_> {
         let mut size = |path: &str, max, default| -> usize {
             self.scalar(path, |text| value::size(text, max)).unwrap_or(default)
         };
-        let body_bytes_max = size("limits.body_bytes_max", BODY_BYTES_CEILING, defaults.body_bytes_max);
-        let entry_bytes_max = size("limits.entry_bytes_max", ENTRY_BYTES_CEILING, defaults.entry_bytes_max);
+        let body_bytes_max =
+            size("limits.body_bytes_max", limits::BODY_BYTES_CEILING, defaults.body_bytes_max);
+        let entry_bytes_max =
+            size("limits.entry_bytes_max", limits::ENTRY_BYTES_CEILING, defaults.entry_bytes_max);
         let ndjson_bytes_max =
-            size("limits.ndjson_bytes_max", NDJSON_BYTES_CEILING, defaults.ndjson_bytes_max);
+            size("limits.ndjson_bytes_max", limits::NDJSON_BYTES_CEILING, defaults.ndjson_bytes_max);
         let mut length = |path: &str, max, default| -> u64 {
             self.scalar(path, |text| value::length_ms(text, max)).unwrap_or(default)
         };

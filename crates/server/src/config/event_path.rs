@@ -4,6 +4,7 @@
 //! slices or lists of selectors, which also have no place in naming one value. We walk the event ourselves, because
 //! the crate writes down the full path of every node that it visits, which long names in an event make enormous.
 
+use lazaret_core::limits;
 use std::fmt;
 
 use jsonpath_rust::parser::model::{Segment, Selector};
@@ -11,9 +12,6 @@ use jsonpath_rust::parser::parse_json_path;
 use serde_json::Value;
 
 use super::problem::quoted;
-
-/// Bytes of a path: people write some fifty.
-const PATH_BYTES_MAX: usize = 256;
 
 /// A parsed path.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,7 +52,7 @@ enum Pick {
 impl EventPath {
     pub fn parse(text: &str) -> Result<EventPath, BadEventPath> {
         let bad = |reason| BadEventPath { shown: quoted(text), reason };
-        if text.len() > PATH_BYTES_MAX {
+        if text.len() > limits::EVENT_PATH_BYTES_MAX {
             return Err(bad("is longer than 256 bytes"));
         }
         // Asked before parsing, because nested filters take the parser exponential time.
@@ -205,7 +203,7 @@ mod tests {
     #[test]
     fn a_path_that_could_be_slow_or_means_nothing_is_refused() {
         let nested = format!("$[?{}@.a{}]", "(".repeat(100), ")".repeat(100));
-        let long = format!("$.{}", "a".repeat(PATH_BYTES_MAX));
+        let long = format!("$.{}", "a".repeat(limits::EVENT_PATH_BYTES_MAX));
         let deep = "[".repeat(200);
         let cases = [
             ("", "is not a JSON path"),

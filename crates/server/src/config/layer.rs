@@ -2,6 +2,7 @@
 //!
 //! Meaning is checked later, once all layers lie on top of each other.
 
+use lazaret_core::limits::{CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, SOURCE_NAME_CHARS_MAX};
 use std::collections::BTreeMap;
 
 use toml::Spanned;
@@ -9,15 +10,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::{Place, Problems, quoted};
 use super::schema::{self, Key, ROOT, Shape, join};
-
-/// Bytes of one text: no name, path or pattern comes near.
-const TEXT_BYTES_MAX: usize = 4 * 1024;
-
-/// Entries of one list: more would be written by a program, and each rule is tried on each letter.
-const ENTRIES_MAX: usize = 1_000;
-
-/// Characters of a source's name: it stands in URLs, lists and metrics.
-const SOURCE_NAME_CHARS_MAX: usize = 64;
 
 /// By path: `limits.body_bytes_max`. In an entry of a list by the key alone.
 pub(super) type Settings = BTreeMap<String, Setting>;
@@ -103,8 +95,8 @@ pub(super) fn check_source_name(name: &str) -> Result<(), String> {
 
 /// Says why a text cannot be a value, whatever its key.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
-    if text.len() > TEXT_BYTES_MAX {
-        return Err(format!("longer than {TEXT_BYTES_MAX} bytes"));
+    if text.len() > CONFIG_TEXT_BYTES_MAX {
+        return Err(format!("longer than {CONFIG_TEXT_BYTES_MAX} bytes"));
     }
     if text.chars().any(char::is_control) {
         return Err("holds a control character".to_owned());
@@ -160,8 +152,8 @@ impl Reader<'_> {
     }
 
     fn texts(&mut self, path: &str, place: &Place, items: &[Spanned<DeValue<'_>>]) {
-        if items.len() > ENTRIES_MAX {
-            return self.refuse(path, place, format!("more than {ENTRIES_MAX} entries"));
+        if items.len() > CONFIG_ENTRIES_MAX {
+            return self.refuse(path, place, format!("more than {CONFIG_ENTRIES_MAX} entries"));
         }
         let mut texts = Vec::new();
         for (index, item) in items.iter().enumerate() {
@@ -207,9 +199,9 @@ impl Reader<'_> {
     }
 
     fn named(&mut self, path: &str, shape: &Shape, tables: &DeTable<'_>) {
-        if tables.len() > ENTRIES_MAX {
+        if tables.len() > CONFIG_ENTRIES_MAX {
             let place = tables.values().next().map_or(Place::File, |first| self.place(first));
-            return self.problems.add(place, path, format!("more than {ENTRIES_MAX} tables"));
+            return self.problems.add(place, path, format!("more than {CONFIG_ENTRIES_MAX} tables"));
         }
         for (name, value) in tables.iter() {
             if let Err(message) = check_source_name(name.get_ref()) {
@@ -229,8 +221,8 @@ impl Reader<'_> {
     }
 
     fn entries(&mut self, path: &str, keys: &[Key], place: &Place, items: &[Spanned<DeValue<'_>>]) {
-        if items.len() > ENTRIES_MAX {
-            return self.refuse(path, place, format!("more than {ENTRIES_MAX} entries"));
+        if items.len() > CONFIG_ENTRIES_MAX {
+            return self.refuse(path, place, format!("more than {CONFIG_ENTRIES_MAX} entries"));
         }
         let mut entries = Vec::new();
         for (index, item) in items.iter().enumerate() {

@@ -274,7 +274,7 @@ fn hostile_files_are_refused_and_never_panic() {
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("binary", (0..=255).cycle().take(10_000).collect()),
         ("control characters", b"listen = '\x00\x01'\n\x00\x1b[31m = 1\n".to_vec()),
-        ("too large", vec![b'#'; FILE_BYTES_MAX as usize + 1]),
+        ("too large", vec![b'#'; lazaret_core::limits::CONFIG_FILE_BYTES_MAX as usize + 1]),
         ("many unknown keys", (0..5_000).flat_map(|n| format!("k{n} = 1\n").into_bytes()).collect()),
         ("a long key", [vec![b'k'; 1_000_000], b" = 1\n".to_vec()].concat()),
         ("a long text", [b"data = '".to_vec(), vec![b'x'; 1_000_000], b"'\n".to_vec()].concat()),

@@ -19,9 +19,6 @@ use crate::StoreError;
 use crate::packing::{open_body, open_error, open_text};
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
 
-/// Up to here the letters that hold a word are fetched and sorted; beyond, they are met soon enough in order of death.
-const WORD_ROWS_SORTED_MAX: i64 = 2_000;
-
 pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
     // One snapshot for the page and its total.
     let snapshot = conn.unchecked_transaction()?;
@@ -106,9 +103,12 @@ impl From {
             .prepare_cached(
                 "select count(*) from (select rowid from letter_words where letter_words match ?1 limit ?2)",
             )?
-            .query_row((words, WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
-        let table =
-            if hits <= WORD_ROWS_SORTED_MAX { "dead_letter_queue l not indexed".into() } else { in_order };
+            .query_row((words, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
+        let table = if hits <= limits::WORD_ROWS_SORTED_MAX {
+            "dead_letter_queue l not indexed".into()
+        } else {
+            in_order
+        };
         Ok(From {
             table,
             words: "l.letter in (select rowid from letter_words where letter_words match ?) and",

@@ -10,9 +10,6 @@ use tokio::sync::Semaphore;
 
 use crate::StoreError;
 
-/// As many as two cores can use; more would only take memory.
-const READERS_MAX: usize = 4;
-
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -22,7 +19,7 @@ pub(super) struct Readers {
 
 impl Readers {
     pub fn new(path: PathBuf) -> Readers {
-        Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS_MAX)) }
+        Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(limits::READERS_MAX)) }
     }
 
     /// Runs `work` on a connection of its own, off the async threads, and stops it when it takes too long.
