@@ -141,3 +141,6 @@ pub const WORD_ROWS_SORTED_MAX: i64 = 2_000;
 
 /// As many as two cores can use; more would only take memory.
 pub const READERS_MAX: usize = 4;
+
+/// Bytes of a report that are read on the thread that serves it: some 20 µs.
+pub const READ_INLINE_BYTES_MAX: usize = 16 * 1024;

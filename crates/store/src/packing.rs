@@ -18,8 +18,9 @@ const ZSTD: u8 = 1;
 /// Below this a frame's own header eats what compression gains.
 const PACK_BYTES_MIN: usize = 128;
 
-/// Level 1: bodies are small, so higher levels cost much and gain little.
-const LEVEL: i32 = 1;
+/// Level -1 finds what repeats and leaves single characters alone. Against level 1 the bench took in a tenth more
+/// letters a second, for a quarter more bytes on disk of bodies that hardly repeat.
+const LEVEL: i32 = -1;
 
 thread_local! {
     static PACKER: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };

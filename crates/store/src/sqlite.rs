@@ -28,6 +28,7 @@ use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry};
@@ -76,12 +77,14 @@ impl SqliteStore {
              pragma journal_mode = wal;
              pragma synchronous = full;
              pragma foreign_keys = on;
-             pragma cache_size = -64000;
+             pragma cache_size = -24000;
              pragma temp_store = memory;
              pragma wal_autocheckpoint = 4000;
              pragma journal_size_limit = 67108864;",
         )?;
         conn.set_prepared_statement_cache_capacity(128);
+        // Plans must not depend on the values bound: SQLite would prepare such a statement anew for each letter.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         migrate::migrate(&mut conn, format)?;
         keep_mode(&conn, mode)?;
         let changes = Arc::new(watch::Sender::new(0));

@@ -8,7 +8,7 @@ use lazaret_server::capture::capture;
 use lazaret_server::report::{Door, read_entry};
 
 use super::floor;
-use super::sample::{BATCH, bed, entry};
+use super::sample::{BATCH, Deaths, bed, entry};
 
 /// Batches of one measurement.
 const BATCHES: usize = 30;
@@ -18,8 +18,9 @@ const BATCHES: usize = 30;
 const TURNS: usize = 3;
 
 pub async fn run() {
-    let texts: Vec<Vec<String>> =
-        (0..BATCHES).map(|batch| (0..BATCH).map(|n| entry(batch * BATCH + n)).collect()).collect();
+    let texts: Vec<Vec<String>> = (0..BATCHES)
+        .map(|batch| (0..BATCH).map(|n| entry(batch * BATCH + n, Deaths::Now)).collect())
+        .collect();
     let bytes: usize = texts.iter().flatten().map(String::len).sum();
     let rows = floor::rows(&texts).await;
     let (mut whole, mut stored, mut bare) = (Duration::MAX, Duration::MAX, Duration::MAX);

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::floor;
-use super::sample::{BATCH, bed, entry};
+use super::sample::{BATCH, Deaths, bed, entry};
 
 const PER_CLIENTS: [(usize, usize); 3] = [(1, 1_000), (16, 10_000), (64, 20_000)];
 
@@ -26,7 +26,7 @@ pub async fn run() {
             at(0.99)
         );
     }
-    let rows = floor::rows(&[(0..BATCH).map(entry).collect()]).await;
+    let rows = floor::rows(&[(0..BATCH).map(|n| entry(n, Deaths::Now)).collect()]).await;
     let bare = floor::write_singly(&rows, 500);
     println!("| bare loop, no HTTP: a commit for each letter | {:.0} | | |\n", 500.0 / bare.as_secs_f64());
 }
@@ -41,10 +41,12 @@ async fn measure(clients: usize, letters: usize) -> (Duration, Vec<Duration>) {
         lazaret_server::serve::accept(&app, listener, async { drop(ended.await) }).await;
     });
     let next = Arc::new(AtomicUsize::new(0));
+    // Made before the clock starts: clients and server share the cores.
+    let entries: Arc<Vec<String>> = Arc::new((0..letters).map(|n| entry(n, Deaths::Now)).collect());
     let started = Instant::now();
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..clients {
-        let next = Arc::clone(&next);
+        let (next, entries) = (Arc::clone(&next), Arc::clone(&entries));
         all.spawn(async move {
             let mut stream = TcpStream::connect(address).await.expect("the server is there");
             stream.set_nodelay(true).expect("the option is known");
@@ -55,7 +57,7 @@ async fn measure(clients: usize, letters: usize) -> (Duration, Vec<Duration>) {
                     return waits;
                 }
                 let sent = Instant::now();
-                send(&mut stream, &entry(n)).await;
+                send(&mut stream, &entries[n]).await;
                 waits.push(sent.elapsed());
             }
         });

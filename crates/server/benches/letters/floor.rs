@@ -21,9 +21,12 @@ const TABLES: [(&str, &str); 5] = [
     ("events", "(select letter from dead_letter_queue d where d.id = events.letter)"),
 ];
 
-/// What one batch writes: statements with their values.
+/// Stands for no letter: counters are written once per commit, after all letters.
+const AT_THE_END: i64 = i64::MAX;
+
+/// What one batch writes, letter by letter as a capture does: the letter, the statement, its values.
 pub struct Batch {
-    writes: Vec<(usize, Vec<Value>)>,
+    writes: Vec<(i64, usize, Vec<Value>)>,
 }
 
 /// Everything the loop needs, read out of a store that captured the same letters.
@@ -44,7 +47,7 @@ pub async fn rows(texts: &[Vec<String>]) -> Rows {
     let mut before = Batch { writes: Vec::new() };
     for table in ["incidents", "fingerprints"] {
         let rows = read_table(&conn, table, "1");
-        before.writes.extend(rows.into_iter().map(|row| (statements.len(), row.values)));
+        before.writes.extend(rows.into_iter().map(|row| (0, statements.len(), row.values)));
         statements.push(insert_into(&conn, table));
     }
     let mut batches: Vec<Batch> = texts.iter().map(|_| Batch { writes: Vec::new() }).collect();
@@ -54,7 +57,7 @@ pub async fn rows(texts: &[Vec<String>]) -> Rows {
         for row in read_table(&conn, table, letter) {
             // The opening of an incident belongs to no letter.
             let Some(letter) = row.letter else { continue };
-            batches[into(letter)].writes.push((statements.len(), row.values));
+            batches[into(letter)].writes.push((letter, statements.len(), row.values));
         }
         statements.push(insert_into(&conn, table));
     }
@@ -74,8 +77,7 @@ pub async fn rows(texts: &[Vec<String>]) -> Rows {
     );
     add_derived(&conn, &mut batches, into, [words, counters, series]);
     for batch in &mut batches {
-        // Letter by letter, as a capture writes: first the row that the others refer to.
-        batch.writes.sort_by_key(|(statement, _)| *statement);
+        batch.writes.sort_by_key(|(letter, statement, _)| (*letter, *statement));
     }
     Rows { statements, before, batches }
 }
@@ -100,13 +102,16 @@ pub fn write_singly(rows: &Rows, letters: usize) -> Duration {
     let conn = fresh(folder.path());
     write(&conn, rows, &rows.before);
     let mut singles: Vec<Batch> = (0..letters).map(|_| Batch { writes: Vec::new() }).collect();
-    let mut at: HashMap<usize, usize> = HashMap::new();
-    for (statement, values) in &rows.batches[0].writes {
-        let place = at.entry(*statement).or_default();
-        if *place < letters {
-            singles[*place].writes.push((*statement, values.clone()));
+    for (letter, statement, values) in &rows.batches[0].writes {
+        if let Some(single) = singles.get_mut(*letter as usize - 1) {
+            single.writes.push((*letter, *statement, values.clone()));
         }
-        *place += 1;
+    }
+    // Each commit of one letter changes a counter for each of its names.
+    let counters: Vec<_> =
+        rows.batches[0].writes.iter().filter(|(letter, ..)| *letter == AT_THE_END).take(10).collect();
+    for single in &mut singles {
+        single.writes.extend(counters.iter().map(|write| (*write).clone()));
     }
     let started = Instant::now();
     for batch in &singles {
@@ -118,7 +123,7 @@ pub fn write_singly(rows: &Rows, letters: usize) -> Duration {
 }
 
 fn write(conn: &Connection, rows: &Rows, batch: &Batch) {
-    for (statement, values) in &batch.writes {
+    for (_, statement, values) in &batch.writes {
         let mut prepared = conn.prepare_cached(&rows.statements[*statement]).expect("the statement is good");
         prepared.execute(params_from_iter(values)).expect("the row is taken");
     }
@@ -129,7 +134,7 @@ fn fresh(folder: &Path) -> Connection {
     drop(SqliteStore::open(folder, Mode::Real).expect("the store opens"));
     let conn = Connection::open(folder.join("lazaret.db")).expect("the file opens");
     conn.execute_batch(
-        "pragma busy_timeout = 5000; pragma synchronous = full; pragma foreign_keys = on; pragma cache_size = -64000;
+        "pragma busy_timeout = 5000; pragma synchronous = full; pragma foreign_keys = on; pragma cache_size = -24000;
          pragma temp_store = memory; pragma wal_autocheckpoint = 4000; pragma journal_size_limit = 67108864;",
     )
     .expect("the settings are taken");
@@ -181,7 +186,11 @@ fn add_derived(
         let letter: i64 = row.get(0).expect("an integer");
         let text = |at: usize| row.get::<_, String>(at).expect("a text");
         let indexed = indexed_text(&text(3), &text(4), &text(7));
-        batches[into(letter)].writes.push((words, vec![Value::Integer(letter), Value::Text(indexed)]));
+        batches[into(letter)].writes.push((
+            letter,
+            words,
+            vec![Value::Integer(letter), Value::Text(indexed)],
+        ));
         let counted = &mut counted[into(letter)];
         *counted.entry(("all", String::new())).or_default() += 1;
         for (at, dimension) in
@@ -201,12 +210,14 @@ fn add_derived(
                     Value::Text(value.clone()),
                     Value::Integer(letters),
                 ];
-                batch.writes.push((series, values));
+                batch.writes.push((AT_THE_END, series, values));
             }
             let term = Value::Text("pending".into());
-            batch
-                .writes
-                .push((counters, vec![dimension_value, Value::Text(value), term, Value::Integer(letters)]));
+            batch.writes.push((
+                AT_THE_END,
+                counters,
+                vec![dimension_value, Value::Text(value), term, Value::Integer(letters)],
+            ));
         }
     }
 }

@@ -25,8 +25,17 @@ pub async fn bed() -> Bed {
     Bed { app, folder }
 }
 
+/// When letters have died.
+#[derive(Clone, Copy)]
+pub enum Deaths {
+    /// Just now, as they are reported in life.
+    Now,
+    /// One after the other over four weeks, as the n-th of so many: time ranges cut something off.
+    Over(usize),
+}
+
 /// One reported entry; `n` makes it the n-th of its kind and decides its names.
-pub fn entry(n: usize) -> String {
+pub fn entry(n: usize, deaths: Deaths) -> String {
     let mix = |salt: u64| (n as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let queue = ["billing", "orders", "shipping", "mail", "search"][(mix(1) % 5) as usize];
     let letter_type = format!("{queue}.step{}", mix(2) % 12);
@@ -44,11 +53,16 @@ pub fn entry(n: usize) -> String {
         })
         .collect();
     let noise: String = (0..38).map(|part| format!("{:016x}", mix(100 + part))).collect();
-    // Deaths spread over four weeks, so that time ranges cut something off.
-    let minute = mix(5) % (28 * 24 * 60);
-    let (day, hour, min) = (1 + minute / 1_440, (minute / 60) % 24, minute % 60);
+    let created = match deaths {
+        Deaths::Now => String::new(),
+        Deaths::Over(size) => {
+            let minute = n * 28 * 24 * 60 / size;
+            let (day, hour, min) = (1 + minute / 1_440, (minute / 60) % 24, minute % 60);
+            format!(",\"createdAt\":\"2026-10-{day:02}T{hour:02}:{min:02}:00Z\"")
+        }
+    };
     format!(
-        r#"{{"eventId":"evt-{n:012}-{:08x}","subscriberId":"{queue}-worker","originalEvent":{{"eventId":"evt-{n:012}","pattern":"{letter_type}","version":"3","source":{{"type":"task","id":"t-{}","name":"checkout"}},"timestamp":"2026-10-01T10:00:00Z","payload":{{"orderId":"o-{}","customer":"c-{}","lines":[{{"sku":"A-100","count":2}},{{"sku":"B-{}","count":1}}],"note":"{noise}"}},"metadata":{{"tenantId":"t{}"}}}},"error":{{"type":"{error}","message":"{queue} call {} failed after 5000 ms: connection timed out","code":"E{}","stackTrace":"{backtrace}"}},"retryHistory":[],"retryCount":3,"maxRetries":3,"createdAt":"2026-10-{day:02}T{hour:02}:{min:02}:00Z"}}"#,
+        r#"{{"eventId":"evt-{n:012}-{:08x}","subscriberId":"{queue}-worker","originalEvent":{{"eventId":"evt-{n:012}","pattern":"{letter_type}","version":"3","source":{{"type":"task","id":"t-{}","name":"checkout"}},"timestamp":"2026-10-01T10:00:00Z","payload":{{"orderId":"o-{}","customer":"c-{}","lines":[{{"sku":"A-100","count":2}},{{"sku":"B-{}","count":1}}],"note":"{noise}"}},"metadata":{{"tenantId":"t{}"}}}},"error":{{"type":"{error}","message":"{queue} call {} failed after 5000 ms: connection timed out","code":"E{}","stackTrace":"{backtrace}"}},"retryHistory":[],"retryCount":3,"maxRetries":3{created}}}"#,
         mix(6) as u32,
         mix(7) % 100,
         mix(8) % 100_000,

@@ -207,15 +207,21 @@ async fn take(
     items: Vec<Span>,
     line: Option<usize>,
 ) -> Result<Vec<ItemAnswer>, Problem> {
+    let bytes = text.as_str().len();
     let read = {
         let (app, source) = (Arc::clone(app), source.to_owned());
         move || read_all(&app, &source, &text, &items)
     };
-    // Reading a thousand entries takes tens of milliseconds: too long for the threads that serve everyone.
-    let read = tokio::task::spawn_blocking(read).await.map_err(|error| {
-        tracing::error!(%error, "entries could not be read");
-        Problem::new(Code::Internal, "the entries could not be read").hint("see the server's log")
-    })?;
+    // Reading a thousand entries takes tens of milliseconds: too long for the threads that serve everyone. One entry
+    // takes less than handing it over.
+    let read = if bytes <= limits::READ_INLINE_BYTES_MAX {
+        read()
+    } else {
+        tokio::task::spawn_blocking(read).await.map_err(|error| {
+            tracing::error!(%error, "entries could not be read");
+            Problem::new(Code::Internal, "the entries could not be read").hint("see the server's log")
+        })?
+    };
     let mut answers: Vec<Result<String, Refusal>> = Vec::with_capacity(read.len());
     let mut captured = Vec::with_capacity(read.len());
     for item in read {

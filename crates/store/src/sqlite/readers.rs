@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
@@ -64,8 +65,9 @@ impl Readers {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(&self.path, flags)?;
-        conn.execute_batch("pragma query_only = on; pragma cache_size = -8000; pragma busy_timeout = 5000;")?;
+        conn.execute_batch("pragma query_only = on; pragma cache_size = -4000; pragma busy_timeout = 5000;")?;
         conn.set_prepared_statement_cache_capacity(128);
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(conn)
     }
 

@@ -1,6 +1,6 @@
 //! The one writer: takes whatever is waiting into one transaction, commits, then answers everyone.
 //!
-//! Each request runs in a savepoint of its own, so that one that fails leaves no trace in the commit of the others.
+//! A request that fails leaves no trace in the commit of the others: they are done again without it.
 //! Nobody is answered before the commit; a commit that fails fails all of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,14 +41,15 @@ pub(super) struct Surroundings {
 }
 
 trait Request: Send {
-    /// Does the work and remembers its result; says whether it worked.
+    /// Does the work, again if need be, and remembers its result; says whether it worked.
     fn run(&mut self, write: &mut Write<'_>) -> bool;
+    fn failed(&self) -> bool;
     fn answer(self: Box<Self>, commit: Result<(), &StoreError>);
     fn letters(&self) -> usize;
 }
 
 struct Waiting<T, F> {
-    work: Option<F>,
+    work: F,
     result: Option<Result<T, StoreError>>,
     answer: oneshot::Sender<Result<T, StoreError>>,
     letters: usize,
@@ -57,12 +58,11 @@ struct Waiting<T, F> {
 impl<T, F> Request for Waiting<T, F>
 where
     T: Send,
-    F: FnOnce(&mut Write<'_>) -> Result<T, StoreError> + Send,
+    F: FnMut(&mut Write<'_>) -> Result<T, StoreError> + Send,
 {
     fn run(&mut self, write: &mut Write<'_>) -> bool {
-        let Some(work) = self.work.take() else { return false };
         // A panic in one request must not take the writer, and with it the store, away from all others.
-        let result = catch_unwind(AssertUnwindSafe(|| work(write)))
+        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(write)))
             .unwrap_or(Err(StoreError::Unavailable { doing: "carrying out a write", source: None }));
         let worked = result.is_ok();
         self.result = Some(result);
@@ -78,6 +78,10 @@ where
         };
         // The caller may have gone away; what it asked for stands all the same.
         self.answer.send(result).ok();
+    }
+
+    fn failed(&self) -> bool {
+        matches!(self.result, Some(Err(_)))
     }
 
     fn letters(&self) -> usize {
@@ -102,10 +106,10 @@ impl Writer {
     pub async fn write<T, F>(&self, letters: usize, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Write<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnMut(&mut Write<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let (answer, result) = oneshot::channel();
-        let request = Box::new(Waiting { work: Some(work), result: None, answer, letters });
+        let request = Box::new(Waiting { work, result: None, answer, letters });
         let closed = || StoreError::Unavailable { doing: "shutting down", source: None };
         let queue = {
             let guard = self.queue.lock().unwrap_or_else(|broken| broken.into_inner());
@@ -166,45 +170,61 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
     }
 }
 
-/// Runs the requests in `taken`, and whatever else is waiting by then, in one transaction.
+/// Commits the requests in `taken`, and whatever else is waiting by then, in one transaction. One that fails is left
+/// out and the others are done again without it: that is rare, and costs nothing when it does not happen, whereas a
+/// savepoint for each request would copy every page it touches and empty the message index's buffer each time.
 fn commit_group(
     conn: &Connection,
     taken: &mut Vec<Box<dyn Request>>,
     waiting: &mut mpsc::Receiver<Box<dyn Request>>,
     around: &Surroundings,
 ) -> Result<(), StoreError> {
-    around.failures.at(FailurePoint::Begin)?;
-    conn.prepare_cached("begin immediate")?.execute([])?;
+    loop {
+        around.failures.at(FailurePoint::Begin)?;
+        conn.prepare_cached("begin immediate")?.execute([])?;
+        if let Some(tally) = run_all(conn, taken, waiting, around) {
+            tally.flush(conn)?;
+            around.failures.at(FailurePoint::Commit)?;
+            conn.prepare_cached("commit")?.execute([])?;
+            return Ok(());
+        }
+        // Some failures, a full disk among them, have ended the transaction already.
+        if !conn.is_autocommit() {
+            conn.execute_batch("rollback")?;
+        }
+    }
+}
+
+/// Runs every request that has not failed; nothing if one fails now.
+fn run_all(
+    conn: &Connection,
+    taken: &mut Vec<Box<dyn Request>>,
+    waiting: &mut mpsc::Receiver<Box<dyn Request>>,
+    around: &Surroundings,
+) -> Option<Tally> {
     let mut group = Tally::default();
     let mut letters = 0;
-    while let Some(request) = taken.last_mut() {
-        letters += request.letters();
-        let mut write =
-            Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
-        conn.prepare_cached("savepoint request")?.execute([])?;
-        if request.run(&mut write) {
-            group.add(write.tally);
-        } else {
-            if conn.is_autocommit() {
-                // Some failures, a full disk among them, end the whole transaction: nobody's work is left.
-                return Err(StoreError::Unavailable {
-                    doing: "sharing a commit with a write that broke it",
-                    source: None,
-                });
+    let mut next = 0;
+    loop {
+        while let Some(request) = taken.get_mut(next) {
+            next += 1;
+            if request.failed() {
+                continue;
             }
-            conn.prepare_cached("rollback to request")?.execute([])?;
+            letters += request.letters();
+            let mut write =
+                Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
+            if !request.run(&mut write) {
+                return None;
+            }
+            group.add(write.tally);
         }
-        conn.prepare_cached("release request")?.execute([])?;
         if letters >= limits::COMMIT_LETTERS_MAX {
-            break;
+            return Some(group);
         }
         match waiting.try_recv() {
             Ok(request) => taken.push(request),
-            Err(_) => break,
+            Err(_) => return Some(group),
         }
     }
-    group.flush(conn)?;
-    around.failures.at(FailurePoint::Commit)?;
-    conn.prepare_cached("commit")?.execute([])?;
-    Ok(())
 }

@@ -54,7 +54,7 @@ create index letters_by_event on dead_letter_queue (event_id, died_at, id);
 create index letters_by_subscriber on dead_letter_queue (subscriber_id, died_at, id) where subscriber_id is not null;
 create index letters_by_tenant on dead_letter_queue (tenant, died_at, id) where tenant is not null;
 create index letters_by_aggregate on dead_letter_queue (aggregate, died_at, id) where aggregate is not null;
-create index letters_by_schema_version on dead_letter_queue (type, schema_version, died_at, id) where schema_version is not null;
+create index letters_by_schema_version on dead_letter_queue (schema_version, died_at, id) where schema_version is not null;
 create index letters_held on dead_letter_queue (held_at, id) where held_at is not null;
 
 -- What was ever captured; outlives the letter. Its number of rows is the ledger's `captured`.
