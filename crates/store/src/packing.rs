@@ -88,6 +88,18 @@ pub(crate) struct PreparedAttempt {
     pub detail: Option<Vec<u8>>,
 }
 
+impl PreparedAttempt {
+    /// A report without an error stands for no run that anyone could tell from another.
+    pub fn tells_nothing(&self) -> bool {
+        self.at.is_none()
+            && self.duration_ms.is_none()
+            && self.error_type.is_empty()
+            && self.error_code.is_none()
+            && self.message.is_empty()
+            && self.detail.is_none()
+    }
+}
+
 impl Prepared {
     pub fn new(admitted: Admitted) -> Result<Prepared, StoreError> {
         let captured = &admitted.captured;

@@ -80,6 +80,25 @@ async fn a_later_failure_is_another_life_and_the_old_one_is_kept() {
 }
 
 #[tokio::test]
+async fn a_repetition_that_tells_no_error_adds_no_run() {
+    let app = TestApp::new().await;
+    let id = app
+        .report(&json!({"eventId": "e", "originalEvent": {}, "error": {"type": "T", "message": "m"}}))
+        .await;
+    assert_eq!(results(&app, vec![json!({"eventId": "e", "originalEvent": {}})]).await, ["duplicate"]);
+    let letter = app.get(&format!("/api/v1/dead-letters/{id}")).await.expect(200);
+    assert_eq!(letter["retryHistory"].as_array().unwrap().len(), 1);
+    // A different error is history, even if it comes without a time.
+    assert_eq!(
+        results(&app, vec![json!({"eventId": "e", "originalEvent": {}, "error": "other"})]).await,
+        ["duplicate"]
+    );
+    let letter = app.get(&format!("/api/v1/dead-letters/{id}")).await.expect(200);
+    assert_eq!(letter["retryHistory"].as_array().unwrap().len(), 2);
+    app.check().await;
+}
+
+#[tokio::test]
 async fn what_a_reporter_may_not_decide_is_data() {
     let app = TestApp::new().await;
     let id = app

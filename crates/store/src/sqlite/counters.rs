@@ -156,9 +156,14 @@ impl Tally {
 
     pub fn flush(self, conn: &Connection) -> Result<(), StoreError> {
         let mut change = conn.prepare_cached(CHANGE_COUNTER)?;
+        let mut forget = conn.prepare_cached(FORGET_COUNTER)?;
         for ((dimension, term, value), by) in self.letters {
             if by != 0 {
-                change.execute((dimension.name(), value, term, by))?;
+                change.execute((dimension.name(), &value, term, by))?;
+            }
+            // There are as many aggregates as orders: what counts nothing must not stay for ever.
+            if by < 0 {
+                forget.execute((dimension.name(), &value, term))?;
             }
         }
         let mut change = conn.prepare_cached(CHANGE_SERIES)?;
@@ -174,6 +179,13 @@ insert into counters (dimension, value, term, letters)
 values (?1, ?2, ?3, ?4)
 on conflict (dimension, value, term)
 do update set letters = letters + excluded.letters";
+
+const FORGET_COUNTER: &str = "
+delete from counters
+ where dimension = ?1
+   and value = ?2
+   and term = ?3
+   and letters = 0";
 
 const CHANGE_SERIES: &str = "
 insert into series (minute, dimension, value, arrived, departed)

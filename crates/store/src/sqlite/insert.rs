@@ -213,7 +213,7 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
     let mut ordinal = met.attempts.last().map_or(0, |(ordinal, _)| *ordinal);
     let mut added = 0;
     for attempt in &prepared.attempts {
-        if ordinal_of(attempt).is_none() {
+        if ordinal_of(attempt).is_none() && !attempt.tells_nothing() {
             ordinal += 1;
             added += 1;
             add_attempt(write, met.row, ordinal, life, attempt)?;

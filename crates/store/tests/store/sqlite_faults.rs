@@ -64,17 +64,34 @@ async fn a_full_disk_is_said_and_later_letters_are_kept() {
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// Only root can mount; nobody else runs this test.
-    fn mount() -> Option<SmallDisk> {
+    /// Mounts one. Without the right to mount, the test runs itself again in a namespace where it has that right, and
+    /// there is nothing left to do here.
+    fn mount(test: &str) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
             .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());
-        mounted.then_some(SmallDisk(folder))
+        if mounted {
+            return Some(SmallDisk(folder));
+        }
+        let need = "a small disk has to be mounted: run the tests as root, or allow user namespaces";
+        assert!(std::env::var_os(INSIDE).is_none(), "{need}");
+        let again = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("sqlite_faults::{test}")])
+            .env(INSIDE, "1")
+            .output();
+        let again = again.unwrap_or_else(|error| panic!("{need} (unshare: {error})"));
+        assert!(again.status.success(), "{need}\n{}", String::from_utf8_lossy(&again.stdout));
+        None
     }
 }
+
+/// Set for a test that runs in a namespace of its own.
+const INSIDE: &str = "LAZARET_TEST_INSIDE";
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
@@ -85,8 +102,7 @@ impl Drop for SmallDisk {
 
 #[tokio::test]
 async fn a_disk_that_is_really_full_loses_nothing_acknowledged() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("skipped: mounting a small disk needs root");
+    let Some(disk) = SmallDisk::mount("a_disk_that_is_really_full_loses_nothing_acknowledged") else {
         return;
     };
     let ballast = disk.0.path().join("ballast");
@@ -119,15 +135,13 @@ async fn a_disk_that_is_really_full_loses_nothing_acknowledged() {
 
 #[tokio::test]
 async fn a_read_only_disk_is_said_at_the_start() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("skipped: mounting a small disk needs root");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount("a_read_only_disk_is_said_at_the_start") else { return };
     let folder = disk.0.path().join("data");
     let store = open(&folder);
     store.close().await.unwrap();
     drop(store);
-    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(disk.0.path()).status().unwrap();
+    let remounted =
+        Command::new("mount").args(["-o", "remount,bind,ro"]).arg(disk.0.path()).status().unwrap();
     assert!(remounted.success());
     match SqliteStore::open(&folder, Mode::Real).unwrap_err() {
         StoreError::Path { source, .. } => assert_eq!(source.kind(), std::io::ErrorKind::ReadOnlyFilesystem),
