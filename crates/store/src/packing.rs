@@ -18,8 +18,8 @@ const ZSTD: u8 = 1;
 /// Below this a frame's own header eats what compression gains.
 const PACK_BYTES_MIN: usize = 128;
 
-/// Level -1 finds what repeats and leaves single characters alone. Against level 1 the bench took in a tenth more
-/// letters a second, for a quarter more bytes on disk of bodies that hardly repeat.
+/// Level -1 finds what repeats and leaves single characters alone: less work beside the writer than level 1, for a
+/// quarter more bytes on disk (2,960 against 2,390 a letter) of the bench's bodies, which hardly repeat.
 const LEVEL: i32 = -1;
 
 thread_local! {
