@@ -150,12 +150,26 @@ pub enum Denied {
 }
 
 /// The tokens in force, kept in memory because every request asks; the store stays the truth.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Access {
+    reach: Reach,
     tokens: RwLock<Arc<HashMap<[u8; 32], Caller>>>,
 }
 
+/// From where a server can be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Only from this machine: without tokens it is open.
+    Loopback,
+    /// From others too: without tokens it is shut, also when the last one is revoked while it runs.
+    Abroad,
+}
+
 impl Access {
+    pub fn new(reach: Reach) -> Access {
+        Access { reach, tokens: RwLock::default() }
+    }
+
     /// Reads the tokens anew: at the start, after a change, and now and then because another instance may change them.
     pub async fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut tokens = HashMap::new();
@@ -174,15 +188,19 @@ impl Access {
         Ok(())
     }
 
-    /// Whether everyone is let in: no token exists. Only a server on loopback starts like this.
+    /// Whether everyone is let in: no token exists, and nobody but this machine can ask.
     pub fn is_open(&self) -> bool {
-        self.current().is_empty()
+        self.reach == Reach::Loopback && !self.has_tokens()
+    }
+
+    pub fn has_tokens(&self) -> bool {
+        !self.current().is_empty()
     }
 
     /// Finds out who a request comes from, by the token it carries.
     pub fn admit(&self, token: Option<&str>) -> Result<Caller, Denied> {
         let tokens = self.current();
-        if tokens.is_empty() {
+        if tokens.is_empty() && self.reach == Reach::Loopback {
             return Ok(Caller { name: "local".into(), role: Role::Admin });
         }
         let token = token.ok_or(Denied::NoToken)?;

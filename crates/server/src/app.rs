@@ -6,9 +6,10 @@ use lazaret_core::class::ClassRules;
 use lazaret_store::entropy::Entropy;
 use lazaret_store::{Store, StoreError};
 
-use crate::access::Access;
+use crate::access::{Access, Reach};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::net::{host_of, is_loopback};
 
 #[derive(Debug)]
 pub struct App {
@@ -33,13 +34,14 @@ impl App {
         test_mode: bool,
     ) -> Result<Arc<App>, StoreError> {
         let rules = config.classes();
+        let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let app = App {
             store,
             config,
             clock,
             entropy: Entropy::default(),
             rules,
-            access: Access::default(),
+            access: Access::new(reach),
             test_mode,
         };
         app.access.reload(app.store.as_ref()).await?;

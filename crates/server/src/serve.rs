@@ -116,7 +116,7 @@ fn check_doors(app: &App) -> Result<(), ServeError> {
     if app.test_mode {
         return Err(ServeError::TestModeAbroad { address });
     }
-    if app.access.is_open() {
+    if !app.access.has_tokens() {
         return Err(ServeError::Unguarded { address });
     }
     Ok(())

@@ -52,3 +52,13 @@ fn a_token_in_the_environment_is_used_and_not_shown() {
     let failed = desk.run(&["--url", "http://127.0.0.1:1", "ls"]).fails(1);
     assert!(!failed.contains("very_secret"), "{failed}");
 }
+
+#[test]
+fn an_address_that_others_can_reach_is_refused_without_tokens_and_in_test_mode() {
+    let desk = Desk::new();
+    let refused = desk.run(&["serve", "--listen", "0.0.0.0:0"]).fails(1);
+    assert!(refused.contains("can be reached from other machines"), "{refused}");
+    assert!(refused.contains("hint: make a token first: lazaret token new"), "{refused}");
+    let refused = desk.run(&["serve", "--listen", "0.0.0.0:0", "--data", "test", "--test-mode"]).fails(1);
+    assert!(refused.contains("test mode serves on loopback only"), "{refused}");
+}

@@ -80,6 +80,32 @@ async fn the_first_token_closes_the_door_and_must_be_an_admins() {
 }
 
 #[tokio::test]
+async fn a_server_that_others_can_reach_shuts_when_the_last_token_is_revoked() {
+    let config = Config { listen: "0.0.0.0:7070".into(), ..Config::default() };
+    let mut app = TestApp::with(config, Mode::Real).await;
+    app.get("/api/v1/stats").await.problem(401, "unauthorized");
+    let by = lazaret_store::audit::Actor { name: "test".into(), role: "admin".into(), request: None };
+    let made = lazaret_server::tokens::create(
+        app.store.as_ref(),
+        &app.app.entropy,
+        app.app.clock.now(),
+        "a",
+        Role::Admin,
+        by,
+    )
+    .await
+    .unwrap();
+    app.app.access.reload(app.store.as_ref()).await.unwrap();
+    app.token = Some(made.token.clone());
+    assert_eq!(app.get("/api/v1/me").await.expect(200)["open"], false);
+    app.delete(&format!("/api/v1/tokens/{}", made.id)).await.expect(204);
+    app.get("/api/v1/stats").await.problem(401, "unauthorized");
+    app.token = None;
+    app.get("/api/v1/stats").await.problem(401, "unauthorized");
+    app.get("/health/live").await.expect(200);
+}
+
+#[tokio::test]
 async fn a_request_for_another_host_is_misdirected() {
     let config = Config { allowed_hosts: vec!["letters.example.org".into()], ..Config::default() };
     let app = TestApp::with(config, Mode::Real).await;
