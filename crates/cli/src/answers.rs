@@ -1,10 +1,18 @@
 //! What the server answers, as far as the commands look into it. `--json` prints the answers themselves.
 
+pub mod event;
+pub mod import;
+pub mod incident;
+pub mod search;
+
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use incident::Grouping;
+use search::{BodyIndex, Scan};
 
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -14,6 +22,9 @@ pub struct Page {
     #[serde(default)]
     pub total_is_at_least: bool,
     pub next_cursor: Option<String>,
+    /// There if the page had to look into letters.
+    pub scan: Option<Scan>,
+    pub body_index: Option<BodyIndex>,
 }
 
 /// The same page with its items as they were written.
@@ -93,6 +104,25 @@ pub struct LetterRest {
     pub reported: Option<Box<RawValue>>,
     #[serde(default)]
     pub allowed_actions: Vec<String>,
+    /// Oldest first.
+    #[serde(default)]
+    pub decisions: Vec<Decision>,
+    pub grouping: Option<Grouping>,
+}
+
+/// Something that somebody decided about the letter.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    pub at: String,
+    pub action: String,
+    pub actor: String,
+    pub role: Option<String>,
+    pub reason: Option<String>,
+    pub operation_id: Option<String>,
+    /// Whether it was taken in another store and came with the letter.
+    #[serde(default)]
+    pub imported: bool,
 }
 
 #[derive(Deserialize, Debug)]

@@ -9,12 +9,21 @@ use crate::commands::audit::AuditArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::decide::DecideArgs;
+use crate::commands::export::ExportArgs;
+use crate::commands::import::ImportArgs;
+use crate::commands::incident::IncidentCommand;
+use crate::commands::incidents::IncidentsArgs;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::ls::LsArgs;
+use crate::commands::man::ManArgs;
+use crate::commands::progress::ProgressArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::series::SeriesArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::stats::StatsArgs;
+use crate::commands::suggest::SuggestArgs;
+use crate::commands::tail::TailArgs;
 use crate::commands::token::TokenCommand;
 use crate::output::Format;
 
@@ -38,10 +47,14 @@ impl Cli {
 /// Stands before a filter word with a hyphen on its way through clap. No argument can hold it.
 const MARK: char = '\0';
 
-/// Marks words of `ls` such as `-status:resolved`, which clap would take for flags. None of our flags is like that.
+/// Commands that take the words of a filter.
+const FILTERED: [&str; 4] = ["ls", "tail", "export", "incidents"];
+
+/// Marks filter words such as `-status:resolved`, which clap would take for flags. None of our flags is like that.
 fn mark_excluding(mut words: Vec<OsString>) -> Vec<OsString> {
-    let Some(ls) = words.iter().position(|word| word == "ls") else { return words };
-    for word in &mut words[ls..] {
+    let is_filtered = |word: &OsString| FILTERED.iter().any(|command| word == command);
+    let Some(command) = words.iter().position(is_filtered) else { return words };
+    for word in &mut words[command..] {
         let Some(text) = word.to_str() else { continue };
         let key = text.strip_prefix('-').and_then(|rest| rest.split_once(':')).map_or("", |(key, _)| key);
         if !key.is_empty() && key.chars().all(|c| c.is_ascii_alphabetic()) {
@@ -62,6 +75,8 @@ Examples:
   lazaret report failed.ndjson                  hand over letters
   lazaret ls queue:billing error:Timeout        find them
   lazaret show 019a8b1c-7e00-7000-8000-000000000000
+  lazaret incidents                             what is wrong, one line a cause
+  lazaret tail                                  what happens, as it happens
   lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
 
 `lazaret COMMAND --help` has more of them.";
@@ -128,8 +143,19 @@ pub enum Command {
     Ls(LsArgs),
     /// Show one letter whole: error, attempts, lives, payload
     Show(ShowArgs),
+    /// List incidents: all letters of one cause, with how many there are and when they came
+    Incidents(IncidentsArgs),
+    /// Show one incident
+    #[command(subcommand)]
+    Incident(IncidentCommand),
+    /// Follow what happens, as it happens
+    Tail(TailArgs),
     /// Count letters by status, queue, type, error and class
     Stats(StatsArgs),
+    /// Draw what came in and what went out, over time
+    Series(SeriesArgs),
+    /// List the values that occur for a key of the filter
+    Suggest(SuggestArgs),
     /// Show where every captured letter went; `verify` counts them anew
     Ledger(LedgerArgs),
     /// Say that the work of letters is done
@@ -147,16 +173,24 @@ pub enum Command {
     /// Take the hold off letters
     #[command(after_help = crate::commands::decide::EXAMPLES_RELEASE)]
     Release(DecideArgs),
+    /// Write letters whole, one JSON line each, to a file or stdout
+    Export(ExportArgs),
+    /// Take in what `export` wrote
+    Import(ImportArgs),
     /// Make, list and revoke access tokens
     #[command(subcommand)]
     Token(TokenCommand),
     /// Show who decided what, newest first
     Audit(AuditArgs),
+    /// Show how far the body index and regrouping have come
+    Progress(ProgressArgs),
     /// Check or show the configuration that `serve` would use
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
 }
 
 #[cfg(test)]

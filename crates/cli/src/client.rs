@@ -2,11 +2,14 @@
 //!
 //! Never prints; never shows the token, not even in `Debug`.
 
+mod patience;
+pub mod streaming;
+
 use std::fmt;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -99,6 +102,11 @@ pub enum ClientError {
         url: Url,
         source: reqwest::Error,
     },
+    /// Try again: nothing came for longer than there ever is silence.
+    Silent {
+        url: Url,
+        waited: Duration,
+    },
     /// Whatever answers there does not speak our API.
     Foreign {
         url: Url,
@@ -135,11 +143,17 @@ impl Client {
     }
 
     pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Answer, ClientError> {
-        self.send(Method::GET, api_url(&self.base, path, query), None).await
+        self.send(self.http.get(api_url(&self.base, path, query)), None).await
+    }
+
+    /// Gets what is there now, where the same address would otherwise stream what comes.
+    pub async fn poll(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Answer, ClientError> {
+        let request = self.http.get(api_url(&self.base, path, query));
+        self.send(request.header(ACCEPT, "application/json"), None).await
     }
 
     pub async fn delete(&self, path: &[&str]) -> Result<Answer, ClientError> {
-        self.send(Method::DELETE, api_url(&self.base, path, &[]), None).await
+        self.send(self.http.delete(api_url(&self.base, path, &[])), None).await
     }
 
     pub async fn post(
@@ -148,15 +162,22 @@ impl Client {
         query: &[(&str, &str)],
         content: Content,
     ) -> Result<Answer, ClientError> {
-        self.send(Method::POST, api_url(&self.base, path, query), Some(content)).await
+        self.send(self.http.post(api_url(&self.base, path, query)), Some(content)).await
     }
 
-    async fn send(&self, method: Method, url: Url, content: Option<Content>) -> Result<Answer, ClientError> {
-        let mut request = self.http.request(method, url.clone());
+    async fn send(
+        &self,
+        mut request: reqwest::RequestBuilder,
+        content: Option<Content>,
+    ) -> Result<Answer, ClientError> {
         if let Some(content) = content {
             request = request.header(CONTENT_TYPE, content.media_type).body(content.bytes);
         }
-        let response = request.send().await.map_err(|error| failed(&url, error))?;
+        let (http, request) = request.build_split();
+        // All that is put into a request was checked before it came here.
+        let request = request.map_err(|error| failed(&self.base, error))?;
+        let url = request.url().clone();
+        let response = http.execute(request).await.map_err(|error| failed(&url, error))?;
         let status = response.status();
         let headers = response.headers().clone();
         let bytes = response.bytes().await.map_err(|error| failed(&url, error))?;
@@ -271,7 +292,7 @@ impl ClientError {
             ClientError::Unreachable { .. } => {
                 Some("is it running, and is --url (LAZARET_URL) right?".into())
             }
-            ClientError::Lost { .. } => {
+            ClientError::Lost { .. } | ClientError::Silent { .. } => {
                 Some("look at the server's log; whether the request took effect is not known".into())
             }
             ClientError::Foreign { .. } => {
@@ -292,6 +313,7 @@ impl ClientError {
             ClientError::Refused(_)
             | ClientError::Unreachable { .. }
             | ClientError::Lost { .. }
+            | ClientError::Silent { .. }
             | ClientError::Foreign { .. } => Exit::Failed,
         }
     }
@@ -308,6 +330,9 @@ impl fmt::Display for ClientError {
             }
             ClientError::Lost { url, .. } => {
                 write!(f, "lost the connection to the server at {}", origin(url))
+            }
+            ClientError::Silent { url, waited } => {
+                write!(f, "the server at {} said nothing for {} s", origin(url), waited.as_secs())
             }
             ClientError::Foreign { url } => {
                 write!(f, "what answers at {} does not speak Lazaret's API", origin(url))

@@ -4,12 +4,22 @@ pub mod audit;
 pub mod completions;
 pub mod config;
 pub mod decide;
+pub mod export;
+pub mod grouping;
+pub mod import;
+pub mod incident;
+pub mod incidents;
 pub mod ledger;
 pub mod ls;
+pub mod man;
+pub mod progress;
 pub mod report;
+pub mod series;
 pub mod serve;
 pub mod show;
 pub mod stats;
+pub mod suggest;
+pub mod tail;
 pub mod token;
 
 use lazaret_core::lifecycle::Action;
@@ -26,16 +36,25 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Report(args) => report::run(args, client()?, screen).await,
         Command::Ls(args) => ls::run(args, &client()?, screen).await,
         Command::Show(args) => show::run(args, &client()?, screen).await,
+        Command::Incidents(args) => incidents::run(args, &client()?, screen).await,
+        Command::Incident(command) => incident::run(command, &client()?, screen).await,
+        Command::Tail(args) => tail::run(args, &client()?, screen).await,
         Command::Stats(args) => stats::run(args, &client()?, screen).await,
+        Command::Series(args) => series::run(args, &client()?, screen).await,
+        Command::Suggest(args) => suggest::run(args, &client()?, screen).await,
         Command::Ledger(args) => ledger::run(args, &client()?, screen).await,
         Command::Resolve(args) => decide::run(Action::Resolve, args, &client()?, screen).await,
         Command::Discard(args) => decide::run(Action::Discard, args, &client()?, screen).await,
         Command::Reopen(args) => decide::run(Action::Reopen, args, &client()?, screen).await,
         Command::Hold(args) => decide::run(Action::Hold, args, &client()?, screen).await,
         Command::Release(args) => decide::run(Action::Release, args, &client()?, screen).await,
+        Command::Export(args) => export::run(args, &client()?, screen).await,
+        Command::Import(args) => import::run(args, &client()?, screen).await,
         Command::Token(command) => token::run(command, &client()?, screen).await,
         Command::Audit(args) => audit::run(args, &client()?, screen).await,
+        Command::Progress(args) => progress::run(args, &client()?, screen).await,
         Command::Config(command) => config::run(command, screen),
         Command::Completions(args) => completions::run(&args, screen),
+        Command::Man(args) => man::run(&args, screen),
     }
 }

@@ -2,6 +2,7 @@
 
 use lazaret_core::filter::Filter;
 use lazaret_core::lifecycle::{Action, Place, Status};
+use lazaret_core::time::Time;
 
 use crate::failure::Failure;
 
@@ -10,6 +11,20 @@ pub fn read(text: &str) -> Result<Filter, Failure> {
     Filter::from_text(text).map_err(|error| {
         Failure::misuse(format!("cannot read the filter: {error}"))
             .hint("a filter looks like: queue:billing type:invoice.* error:Timeout since:24h \"connection refused\"")
+    })
+}
+
+/// Reads a moment as filters have it: a time, or how long before now.
+///
+/// It is resolved here and not at the server, so that all pages of a list are about the same time.
+pub fn moment(text: &str, now: Time) -> Result<Time, Failure> {
+    let read = Filter::from_text(&format!("since:\"{text}\"")).ok();
+    // A text with quotes of its own could say more than a time.
+    let only_a_time = |filter: &Filter| *filter == Filter { since: filter.since, ..Filter::default() };
+    let when = read.filter(only_a_time).and_then(|filter| filter.since);
+    when.map(|when| when.resolve(now)).ok_or_else(|| {
+        Failure::misuse(format!("cannot read the time `{text}`"))
+            .hint("write how long ago, such as 90m, 24h or 7d, or a time such as 2026-01-31T12:00:00Z")
     })
 }
 
@@ -44,6 +59,17 @@ mod tests {
         assert_eq!(text("queue:a", Action::Reopen), "queue:a status:resolved,discarded");
         assert_eq!(text("queue:a", Action::Hold), "queue:a");
         assert_eq!(text("-status:resolved", Action::Discard), "-status:resolved");
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_so_long_ago() {
+        let now = Time::parse("2025-11-15T03:00:00Z").unwrap();
+        let read = |text: &str| moment(text, now).map(|time| time.to_string()).ok();
+        assert_eq!(read("24h").as_deref(), Some("2025-11-14T03:00:00.000Z"));
+        assert_eq!(read("2025-11-15T03:00:00+01:00").as_deref(), Some("2025-11-15T02:00:00.000Z"));
+        for bad in ["", "yesterday", "24h\" queue:\"a", "2025-11-15T03:00:00"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 
     #[test]

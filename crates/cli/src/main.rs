@@ -9,6 +9,7 @@ mod commands;
 mod failure;
 mod filter;
 mod output;
+mod transfer;
 
 use std::process::ExitCode;
 

@@ -3,9 +3,11 @@
 //! Texts from a server are escaped before they come here (`escape`), because a letter may hold anything. A reader who
 //! leaves (`| head`) is no failure: writing goes silent and the command ends as it would have.
 
+pub mod chart;
 pub mod escape;
 pub mod json_text;
 pub mod moment;
+pub mod page;
 pub mod table;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -60,6 +62,17 @@ impl Paint {
             _ => None,
         }
     }
+
+    /// The colour of an incident's state; the word itself always stands beside it.
+    pub fn of_state(state: &str) -> Option<Paint> {
+        match state {
+            "open" => Some(Paint::Yellow),
+            "regressed" => Some(Paint::Red),
+            "diagnosed" | "fixed" | "redriving" | "verifying" => Some(Paint::Cyan),
+            "closed" => Some(Paint::Dim),
+            _ => None,
+        }
+    }
 }
 
 /// Where a command prints, and how.
@@ -97,6 +110,11 @@ impl Screen {
         Screen { width: Some(width), ..self }
     }
 
+    #[cfg(test)]
+    pub fn without_width(self) -> Screen {
+        Screen { width: None, ..self }
+    }
+
     /// Whether a person reads stdout, rather than a program.
     pub fn is_terminal(&self) -> bool {
         self.terminal
@@ -104,6 +122,11 @@ impl Screen {
 
     pub fn colours_stderr(&self) -> bool {
         self.stderr_colour == Colour::On
+    }
+
+    /// The columns of the terminal; nothing where there is none and nothing has to be cut.
+    pub fn width(&self) -> Option<u16> {
+        self.width
     }
 
     /// Nobody reads stdout any more, so that there is no use in fetching more of what only is to be shown.
@@ -177,6 +200,7 @@ impl Screen {
 
 pub const BAR_OF_LETTERS: &str = "{bar:30} {human_pos}/{human_len} letters {msg}";
 pub const BAR_OF_BYTES: &str = "{bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta}";
+pub const COUNTER: &str = "{spinner} {human_pos} letters {msg}";
 pub const SPINNER: &str = "{spinner} {binary_bytes} {msg}";
 
 fn painted(colour: Colour, paint: Paint, text: &str) -> String {
@@ -227,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_template_of_a_bar_is_one() {
-        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, SPINNER] {
+        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, COUNTER, SPINNER] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

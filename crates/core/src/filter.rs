@@ -1,13 +1,17 @@
 //! The one filter for letters, the same in the query string, in JSON, on the command line and in rules.
 //!
-//! It is kept as a person wrote it: times may be relative, so the same filter moves on with the clock. `matches` is
-//! what a filter means; the stores translate the fields and have to agree with it.
+//! It is kept as a person wrote it: times may be relative, so the same filter moves on with the clock. `matches` and
+//! `matches_content` are what a filter means; the stores translate the fields and have to agree with them.
 
+mod content;
+#[cfg(test)]
+mod content_tests;
 mod error;
 mod json;
 mod key;
 #[cfg(test)]
 mod laws;
+mod path;
 mod query;
 #[cfg(test)]
 mod tests;
@@ -28,6 +32,7 @@ use crate::pattern::Pattern;
 use crate::time::Time;
 
 pub use error::FilterError;
+pub use path::{PathCondition, Paths};
 use words::Words;
 
 /// What letters have to be like. Every field has to hold; an empty field always does.
@@ -58,6 +63,12 @@ pub struct Filter {
     pub retries: Bounds<u32>,
     /// Every one of these begins a word of the letter's type, error type or error message.
     pub words: Words,
+    /// Every one of these begins a word of the letter's body or header values.
+    pub body: Words,
+    /// Conditions on the body, which has to be JSON to meet one.
+    pub path: Paths,
+    /// Conditions on the headers, seen as an object of texts.
+    pub header_path: Paths,
 }
 
 /// Texts to match: any of `include` unless there are none, and none of `exclude`.
@@ -110,7 +121,8 @@ impl Filter {
         *self == Filter::default()
     }
 
-    /// Whether the letter is what the filter asks for.
+    /// Whether the letter's columns are what the filter asks for. What is inside of the letter is not looked at; where
+    /// `needs_content` says so, `matches_content` has to hold as well.
     pub fn matches(&self, letter: &Letter, now: Time) -> bool {
         self.queue.allow(Some(&letter.queue))
             && self.letter_type.allow(Some(&letter.letter_type))

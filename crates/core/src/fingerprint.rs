@@ -1,29 +1,50 @@
 //! The stable hash of "the same failure": letters with one fingerprint are one incident.
 //!
-//! Version 1 looks at the letter's type and the error's type alone.
+//! It is made of the letter's type, the root cause's name, the program's own frames nearest the failure, and the words
+//! of the message that are not values. It must take bounded time and never fail, whatever a stranger reports, and the
+//! same report must give the same fingerprint on every machine: nothing here asks for anything but the letter.
 
 use std::fmt;
 
-use sha2::{Digest, Sha256};
+use self::family::Family;
+use self::template::HasFrames;
+use crate::attempt::LetterError;
+use crate::limits;
+
+mod backtrace;
+mod difference;
+mod error_type;
+mod excerpt;
+mod family;
+mod frame;
+mod hash;
+mod language;
+mod message;
+mod parts;
+mod root;
+mod rules;
+mod template;
+
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod hostile;
+
+pub use difference::{Difference, differences};
+pub use language::Language;
+pub use parts::Parts;
+pub use rules::{
+    EmptyFingerprintRule, FingerprintRule, FingerprintRules, RuleConditions, RuleEffect, SplitBy,
+};
+
+/// The version of the algorithm. A change that could group any letter otherwise is a new version.
+pub const VERSION: u32 = 1;
 
 /// `v1:` and 32 hex digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    pub fn of(letter_type: &str, error_type: &str) -> Fingerprint {
-        let mut hash = Sha256::new();
-        for part in [letter_type, error_type] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        let mut text = String::from("v1:");
-        for byte in &hash.finalize()[..16] {
-            text.push_str(&format!("{byte:02x}"));
-        }
-        Fingerprint(text)
-    }
-
     /// Takes a fingerprint that a store kept.
     pub fn stored(text: String) -> Fingerprint {
         Fingerprint(text)
@@ -46,16 +67,118 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A fingerprint and what made it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Grouping {
+    pub fingerprint: Fingerprint,
+    pub parts: Parts,
+}
 
-    #[test]
-    fn types_make_the_fingerprint_and_do_not_run_together() {
-        let one = Fingerprint::of("order.created", "Timeout");
-        assert_eq!(one, Fingerprint::of("order.created", "Timeout"));
-        assert_eq!(one.as_str().len(), 35);
-        assert_ne!(one, Fingerprint::of("order.create", "dTimeout"));
-        assert_ne!(one, Fingerprint::of("order.created", "Refused"));
+/// What a letter is grouped by.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub source: &'a str,
+    pub queue: &'a str,
+    pub letter_type: &'a str,
+    pub tenant: Option<&'a str>,
+    pub error: &'a LetterError,
+}
+
+/// Groups a letter. Takes bounded time whatever the error holds.
+pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
+    let root = root::Root::of(subject.error, rules);
+    let template = template::Template::of(&root.message);
+    let mut words = template.words(root.has_frames);
+    words.extend(root.told_outside.iter().cloned());
+    let mut parts = Parts {
+        letter_type: subject.letter_type.to_string(),
+        error_type: root.error_type,
+        language: root.language,
+        frames: root.frames,
+        template: template.text(),
+        rule: None,
+    };
+    let mut digest = hash::Digest::default();
+    let decided = rules.decide(subject, &parts).map(|rule| (rule.name.clone(), &rule.then));
+    if let Some((name, effect)) = decided {
+        parts.rule = Some(name);
+        match effect {
+            RuleEffect::Group(key) => {
+                digest.add("group");
+                digest.add(key);
+                return grouping(digest, parts);
+            }
+            RuleEffect::SplitBy(values) => {
+                for by in values {
+                    digest.add(by.name());
+                    digest.add(by.value(subject));
+                }
+            }
+        }
+    }
+    digest.add(subject.letter_type);
+    match (family::Family::of(&parts.error_type, &words), root.has_frames) {
+        (Family::Exhausted, _) => {
+            parts.frames.clear();
+            add_words(&mut digest, &parts, &words);
+        }
+        (Family::Named(name), HasFrames::Yes) => digest.add(name),
+        (Family::Named(_) | Family::None, _) => {
+            add_words(&mut digest, &parts, &words);
+            add_code(&mut digest, subject.error.code.as_deref(), &words);
+        }
+    }
+    for frame in &parts.frames {
+        digest.add("frame");
+        digest.add(frame);
+    }
+    grouping(digest, parts)
+}
+
+fn add_words(digest: &mut hash::Digest, parts: &Parts, words: &[String]) {
+    digest.add(if is_of_database(words) { "" } else { &parts.error_type });
+    for word in words {
+        digest.add("word");
+        digest.add(word);
     }
 }
+
+/// Where a database says which rule was broken, type and code only tell how many layers wrapped its error.
+fn is_of_database(words: &[String]) -> bool {
+    let broken =
+        words.iter().any(|word| word.starts_with("violat")) && words.iter().any(|word| word == "constraint");
+    broken || words.first().is_some_and(|word| word == "sqlstate")
+}
+
+/// The code counts unless the message says it already, or says a status, which libraries accompany by a code or not.
+fn add_code(digest: &mut hash::Digest, code: Option<&str>, words: &[String]) {
+    let has_status = words.iter().any(|word| family::is_status(word));
+    if let Some(code) = code.and_then(stable_code)
+        && !has_status
+        && !is_of_database(words)
+        && !words.contains(&code)
+    {
+        digest.add("code");
+        digest.add(&code);
+    }
+}
+
+fn grouping(digest: hash::Digest, parts: Parts) -> Grouping {
+    Grouping { fingerprint: Fingerprint(format!("v{VERSION}:{}", digest.hex())), parts }
+}
+
+/// The comparable form of a code that tells kinds of errors apart; `None` for one that is more likely an id.
+fn stable_code(code: &str) -> Option<String> {
+    let code = code.trim();
+    if code.is_empty() || code.len() > limits::NAME_IN_MESSAGE_BYTES_MAX || matches!(code, "0" | "-1" | "1") {
+        return None;
+    }
+    let digits = code.bytes().filter(u8::is_ascii_digit).count();
+    let shaped = code
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/'));
+    (shaped && digits <= 5).then(|| code.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests;

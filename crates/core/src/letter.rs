@@ -4,7 +4,7 @@ use crate::attempt::{Attempt, LetterError};
 use crate::class::{ClassRules, ErrorClass};
 use crate::death::Evidence;
 use crate::envelope::Envelope;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, FingerprintRules, Grouping, Subject, group};
 use crate::id::{IncidentId, LetterId, RedriveId};
 use crate::key::CaptureKey;
 use crate::lifecycle::{Place, Standing, Status};
@@ -128,6 +128,19 @@ pub struct Captured {
     pub reported: Option<String>,
 }
 
+impl Captured {
+    /// What the fingerprint is made from.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            source: &self.source,
+            queue: &self.queue,
+            letter_type: &self.letter_type,
+            tenant: self.tenant.as_deref(),
+            error: &self.error,
+        }
+    }
+}
+
 /// Our own letter, life and redrive, carried by a message that we put back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RedriveMark {
@@ -152,7 +165,7 @@ pub struct Admitted {
     pub id: LetterId,
     pub key: CaptureKey,
     pub class: ErrorClass,
-    pub fingerprint: Fingerprint,
+    pub grouping: Grouping,
     /// The id its incident gets if it is the first of its fingerprint.
     pub incident: IncidentId,
     pub captured_at: Time,
@@ -176,12 +189,17 @@ impl Admitted {
 }
 
 /// Decides everything about a captured message that needs no store. `random` feeds the two ids.
-pub fn admit(mut captured: Captured, now: Time, random: [[u8; 10]; 2], rules: &ClassRules) -> Admitted {
+pub fn admit(
+    mut captured: Captured,
+    now: Time,
+    random: [[u8; 10]; 2],
+    classes: &ClassRules,
+    groups: &FingerprintRules,
+) -> Admitted {
     let tenant = captured.tenant.as_deref().unwrap_or("");
     let subscriber = captured.subscriber.as_deref().unwrap_or("");
     let key = CaptureKey::of(&captured.source, tenant, subscriber, &captured.message_id);
-    let class = rules.classify(&captured.source, &captured.error);
-    let fingerprint = Fingerprint::of(&captured.letter_type, &captured.error.error_type);
+    let class = classes.classify(&captured.source, &captured.error);
     let died_at = captured.died_at.map_or(now, |stated| stated.min(now));
     // The key is made of the whole values; what indexes and lists hold is cut and cleaned.
     for name in
@@ -200,12 +218,14 @@ pub fn admit(mut captured: Captured, now: Time, random: [[u8; 10]; 2], rules: &C
     {
         *name = listed(name, limits::NAME_BYTES_MAX);
     }
+    // After the cut: a life is grouped again from what is kept, and has to come out the same.
+    let grouping = group(captured.subject(), groups);
     captured.attempts = failed_runs(&mut captured.attempts, &captured.error, captured.died_at);
     Admitted {
         id: LetterId::mint(now, random[0]),
         key,
         class,
-        fingerprint,
+        grouping,
         incident: IncidentId::mint(now, random[1]),
         captured_at: now,
         died_at,
@@ -313,7 +333,8 @@ mod tests {
     }
 
     fn admitted(captured: Captured) -> Admitted {
-        admit(captured, Time::from_ms(5_000), [[1; 10], [2; 10]], &ClassRules::default())
+        let (classes, groups) = (ClassRules::default(), FingerprintRules::default());
+        admit(captured, Time::from_ms(5_000), [[1; 10], [2; 10]], &classes, &groups)
     }
 
     fn run(ms: i64, message: &str) -> Attempt {

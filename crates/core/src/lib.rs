@@ -13,6 +13,8 @@ pub mod envelope;
 pub mod filter;
 pub mod fingerprint;
 pub mod id;
+pub mod incident;
+pub mod json_path;
 pub mod key;
 pub mod letter;
 pub mod lifecycle;

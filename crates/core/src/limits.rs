@@ -144,3 +144,217 @@ pub const READERS_MAX: usize = 4;
 
 /// Bytes of a report that are read on the thread that serves it: some 20 µs.
 pub const READ_INLINE_BYTES_MAX: usize = 16 * 1024;
+
+/// Fingerprints of an incident that its page shows; merges by hand and new rules make more than one.
+pub const INCIDENT_FINGERPRINTS_SHOWN: usize = 20;
+
+/// Letters over which an incident's affected queues, orders and tenants are counted: some 20 ms.
+pub const AFFECTED_LETTERS_MAX: usize = 10_000;
+pub const AFFECTED_VALUES_MAX: usize = 10;
+
+/// Incidents that are compared to find those that look alike, by each way of finding some.
+pub const SIMILAR_CANDIDATES_MAX: usize = 100;
+pub const SIMILAR_INCIDENTS_MAX: usize = 5;
+
+/// Below this two incidents share no more than a common kind of error.
+pub const SIMILAR_LIKENESS_MIN: f64 = 0.5;
+
+/// Events that are forgotten in one commit.
+pub const EVENTS_PRUNED_PER_WRITE: usize = 5_000;
+
+/// Points of lines that are forgotten in one commit.
+pub const FLOWS_PRUNED_PER_WRITE: usize = 5_000;
+
+/// How long minutes are kept; hours are kept for good.
+pub const MINUTES_KEPT_MS: i64 = 8 * 86_400_000;
+
+/// Counters that are read to suggest values of one prefix: there are as many aggregates as orders.
+pub const SUGGEST_COUNTERS_MAX: usize = 5_000;
+
+/// Newest letters that are looked at to suggest values that nothing counts.
+pub const SUGGEST_LETTERS_MAX: usize = 2_000;
+
+/// Points of one line that are read at once: two weeks by the minute.
+pub const SERIES_POINTS_MAX: usize = 20_160;
+
+/// Decisions on one letter that are shown and carried along; a letter that needs more has other problems.
+pub const DECISIONS_SHOWN_MAX: usize = 1_000;
+
+/// How long one page may look into letters one by one before it says how far it came.
+pub const SCAN_MS_MAX: u64 = 1_500;
+
+/// The same for the number of letters that goes with a page.
+pub const SCAN_COUNT_MS_MAX: u64 = 300;
+
+/// The same for a count that somebody asked for.
+pub const COUNT_MS_MAX: u64 = 8_000;
+
+/// The same for one chunk of a frozen list, during which nothing is captured.
+pub const FREEZE_SCAN_MS_MAX: u64 = 25;
+
+/// Letters that one page may look into; the time is over earlier.
+pub const SCAN_LETTERS_MAX: i64 = 1_000_000;
+
+/// Lives behind the body index up to which it is worth being asked: all of them are candidates.
+pub const UNINDEXED_LIVES_MAX: i64 = 20_000;
+
+// What filters ask of the inside of letters, and how far they may look.
+
+/// Bytes of a JSON path: ten times what people write, and what bounds the reader of it.
+pub const JSON_PATH_BYTES_MAX: usize = 1_024;
+
+/// Parentheses inside of each other in a JSON path, functions included: nobody can read more, and readers recurse.
+pub const JSON_PATH_NESTING_MAX: usize = 16;
+
+/// Steps of one JSON path on one document, a step being a node visited or some bytes compared: a body of the largest
+/// size is walked through, and a hostile one ends after about a second even in a debug build.
+pub const JSON_PATH_STEPS_MAX: usize = 5_000_000;
+
+/// Steps that a pattern costs for each byte of text, on which the slowest spend a microsecond, and steps that it costs to
+/// compile one that stands in the document and not in the path: about a millisecond.
+pub const JSON_PATH_STEPS_PER_PATTERN_BYTE: usize = 4;
+pub const JSON_PATH_STEPS_PER_PATTERN: usize = 20_000;
+
+/// Bytes of a compiled pattern in a JSON path, and of its outline without classes. The first lets ten classes of
+/// Unicode pass; the second lets some two hundred characters pass and bounds how slow each character of a text is.
+pub const JSON_PATH_PATTERN_BYTES_MAX: usize = 512 * 1024;
+pub const JSON_PATH_PATTERN_OUTLINE_BYTES_MAX: usize = 8 * 1024;
+
+/// Groups inside of each other in such a pattern: its reader recurses.
+pub const JSON_PATH_PATTERN_NESTING_MAX: u32 = 50;
+
+/// Path conditions of one kind in one filter: each walks through the letter once.
+pub const FILTER_PATHS_MAX: usize = 10;
+
+/// Values of a JSON document that is looked into: each takes some 50 bytes while it is.
+pub const JSON_VALUES_MAX: usize = 1_000_000;
+
+/// Bytes of a body that is looked into as JSON: as large as a reported entry may be unless configured.
+pub const JSON_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Distinct words of headers and body that a letter is found by, and the bytes of text that they are taken from: a long
+/// document fits, and an index stays smaller than what it is over.
+pub const CONTENT_WORDS_MAX: usize = 2_000;
+pub const CONTENT_TEXT_BYTES_MAX: usize = 256 * 1024;
+
+/// Steps of one line over time: two years of hours, two weeks of minutes.
+pub const SERIES_STEPS_MAX: usize = 20_000;
+
+/// Lines of values that are named one by one: more cannot be told apart in a picture.
+pub const SERIES_VALUES_MAX: usize = 20;
+
+/// Lines of the largest values, when none is named.
+pub const SERIES_LARGEST: usize = 10;
+
+/// Suggestions unless asked, and at most: a list that is read while typing.
+pub const SUGGESTIONS: usize = 10;
+pub const SUGGESTIONS_MAX: usize = 100;
+
+/// Letters that an export looks up at once, and letters that it holds whole: each may have several originals of
+/// megabytes.
+pub const EXPORT_LETTERS_PER_PAGE: usize = 100;
+pub const EXPORT_LETTERS_PER_READ: usize = 10;
+
+/// Letters imported in one write: holds the writer no longer than a chunk of decisions does.
+pub const IMPORT_LETTERS_PER_WRITE: usize = 200;
+
+/// Lives, attempts and decisions of one imported letter. A life is reported with a thousand attempts at most, but later
+/// reports add to them; what is beyond this was not written by us.
+pub const IMPORT_LIVES_MAX: usize = 10_000;
+pub const IMPORT_ATTEMPTS_MAX: usize = 100_000;
+pub const IMPORT_DECISIONS_MAX: usize = 10_000;
+
+/// How far ahead another machine's clock may be before what it says is refused.
+pub const CLOCKS_APART_MS_MAX: i64 = 86_400_000;
+
+/// Readers of events that may be connected at once: each looks into the store by itself and holds what it has queued.
+pub const EVENT_READERS_MAX: usize = 200;
+
+/// How long a reader of events may leave its queue full. Who pauses longer is not reading, and comes back by itself.
+pub const EVENT_READER_STALL_MS_MAX: u64 = 10_000;
+
+/// Events read at once for one reader, and batches that wait until it takes them: some 500 KiB at worst, so that all
+/// readers together stay below a hundred megabytes.
+pub const EVENTS_PER_READ: usize = 100;
+pub const EVENT_BATCHES_QUEUED: usize = 2;
+
+/// How often a reader hears that the connection stands: proxies cut what is silent for half a minute.
+pub const EVENT_BEAT_MS: u64 = 15_000;
+
+/// How long a reader waits before it looks by itself: another instance may have written what nothing here announced.
+pub const EVENT_LOOK_MS_MAX: u64 = 3_000;
+
+/// How long a reader that has seen everything rests between two looks. Capture commits hundreds of times a second, and
+/// nobody reads that fast.
+pub const EVENT_REST_MS: u64 = 50;
+
+/// Events left out by a filter before the reader is told that its place has moved: it would look at them again if the
+/// connection broke.
+pub const EVENTS_LEFT_OUT_MAX: u64 = 2_000;
+
+/// Events that one poll looks at; the answer says where the next one goes on.
+pub const EVENTS_PER_POLL_MAX: usize = 5_000;
+
+/// Patterns for the kinds of events in one request.
+pub const EVENT_KINDS_MAX: usize = 50;
+
+/// Events that are kept unless configured, and the ends between which that can be set. Fewer than the floor and a
+/// reader that reconnects has lost its place; at the ceiling they take some 20 GB.
+pub const EVENTS_KEPT: u64 = 1_000_000;
+pub const EVENTS_KEPT_FLOOR: u64 = 1_000;
+pub const EVENTS_KEPT_CEILING: u64 = 100_000_000;
+
+/// How long a client may take no byte of its answer before its connection is cut.
+pub const WRITE_MS_MAX: u64 = 30_000;
+
+/// Lives that one batch puts into the body index, and that one batch of regrouping looks at: either holds the writer
+/// for some ten milliseconds.
+pub const INDEX_LIVES_PER_BATCH: usize = 200;
+pub const REGROUP_LIVES_PER_BATCH: usize = 500;
+
+/// Lives between two lines in the log about how far regrouping has come.
+pub const REGROUP_LIVES_PER_LINE: u64 = 10_000;
+
+/// Bytes of a backtrace that are looked at from either end: some five hundred frames each.
+pub const BACKTRACE_BYTES_EACH_END: usize = 48 * 1024;
+
+/// Lines looked at from either end, and bytes of one line. Longer lines are dumps, not frames.
+pub const BACKTRACE_LINES_MAX: usize = 1_000;
+pub const BACKTRACE_LINE_BYTES_MAX: usize = 1_024;
+
+/// Causes kept of one chain, the last one always: nobody wraps an error so often by hand.
+pub const CAUSES_MAX: usize = 32;
+
+/// Causes around the root that are asked for what the root does not tell: a library wraps its own errors so often.
+pub const CAUSES_TOLD_MAX: usize = 4;
+
+/// Bytes of the message that a backtrace states for one cause; the line that tells the cause is among the first.
+pub const CAUSE_MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// Frames kept of one cause while it is read, and frames that make a fingerprint.
+pub const CAUSE_FRAMES_MAX: usize = 8;
+pub const FINGERPRINT_FRAMES_MAX: usize = 3;
+
+/// Bytes of a message that is turned into a template, and words of it that make a fingerprint: what comes later is a
+/// response body, a statement or a dump.
+pub const TEMPLATE_SOURCE_BYTES_MAX: usize = 2 * 1024;
+pub const TEMPLATE_WORDS_MAX: usize = 40;
+
+/// Bytes of a template that is kept and shown.
+pub const TEMPLATE_BYTES_MAX: usize = 512;
+
+/// Bytes between two quotes, and of one fragment in braces: longer ones are not values but unbalanced.
+pub const QUOTED_BYTES_MAX: usize = 256;
+pub const FRAGMENT_BYTES_MAX: usize = 1_024;
+
+/// Bytes looked ahead for the word behind a value.
+pub const LOOKAHEAD_BYTES_MAX: usize = 48;
+
+/// Openings without an end that are tried before the rest of a message counts as unbalanced.
+pub const UNBALANCED_MAX: usize = 8;
+
+/// Bytes of the title of an incident: one line of a card.
+pub const TITLE_BYTES_MAX: usize = 200;
+
+/// Differences listed for one letter: more than a person compares.
+pub const DIFFERENCES_MAX: usize = 20;

@@ -103,7 +103,15 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("GET", "/api/v1/operations/{id}", Permission::Read),
     ("GET", "/api/v1/stats", Permission::Read),
     ("GET", "/api/v1/ledger", Permission::Read),
+    ("GET", "/api/v1/incidents", Permission::Read),
+    ("GET", "/api/v1/incidents/{id}", Permission::Read),
+    ("GET", "/api/v1/series", Permission::Read),
+    ("GET", "/api/v1/suggest", Permission::Read),
+    ("GET", "/api/v1/progress", Permission::Read),
+    ("GET", "/api/v1/export", Permission::Read),
+    ("POST", "/api/v1/import", Permission::Administer),
     ("GET", "/api/v1/audit", Permission::Read),
+    ("GET", "/api/v1/events", Permission::Read),
     ("GET", "/api/v1/tokens", Permission::Administer),
     ("POST", "/api/v1/tokens", Permission::Administer),
     ("DELETE", "/api/v1/tokens/{id}", Permission::Administer),
@@ -205,6 +213,15 @@ impl Access {
         }
         let token = token.ok_or(Denied::NoToken)?;
         tokens.get(&hash(token)).cloned().ok_or(Denied::UnknownToken)
+    }
+
+    /// Whether someone who was let in still would be: a connection that stays open must not outlive its token.
+    pub fn still_admits(&self, caller: &Caller) -> bool {
+        let tokens = self.current();
+        if tokens.is_empty() {
+            return self.reach == Reach::Loopback;
+        }
+        tokens.values().any(|known| known == caller)
     }
 
     fn current(&self) -> Arc<HashMap<[u8; 32], Caller>> {

@@ -2,12 +2,20 @@
 
 mod admin;
 mod decisions;
+mod events;
+mod groups;
 mod guard;
+mod incidents;
 mod letters;
+mod ndjson;
 pub mod openapi;
 mod problem;
+mod progress;
 mod report;
+mod series;
 mod stats;
+mod suggest;
+mod transfer;
 mod wire;
 
 use std::sync::Arc;
@@ -40,7 +48,15 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/operations/{id}", get(decisions::operation))
         .route("/api/v1/stats", get(stats::stats))
         .route("/api/v1/ledger", get(stats::ledger))
+        .route("/api/v1/incidents", get(incidents::list))
+        .route("/api/v1/incidents/{id}", get(incidents::show))
+        .route("/api/v1/series", get(series::series))
+        .route("/api/v1/suggest", get(suggest::suggest))
+        .route("/api/v1/progress", get(progress::progress))
+        .route("/api/v1/export", get(transfer::export))
+        .route("/api/v1/import", post(transfer::import))
         .route("/api/v1/audit", get(admin::audit))
+        .route("/api/v1/events", get(events::events))
         .route("/api/v1/tokens", get(admin::tokens).post(admin::create_token))
         .route("/api/v1/tokens/{id}", delete(admin::revoke_token));
     for verb in Verb::ALL {

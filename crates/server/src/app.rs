@@ -1,28 +1,39 @@
-//! Everything a request or a tick needs, in one place.
+//! Everything a request or a tick needs, in one place, under one configuration.
+//!
+//! A reload makes another `App` that shares all but the configuration and what is made of it. Whoever holds one sees
+//! that configuration to the end, never a mix of two.
 
 use std::sync::Arc;
 
 use lazaret_core::class::ClassRules;
+use lazaret_core::fingerprint::FingerprintRules;
 use lazaret_store::entropy::Entropy;
 use lazaret_store::{Store, StoreError};
+use tokio::sync::watch;
 
 use crate::access::{Access, Reach};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::events::Readers;
 use crate::net::{host_of, is_loopback};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct App {
     pub store: Arc<dyn Store>,
     pub config: Config,
     pub clock: Clock,
-    pub entropy: Entropy,
+    pub entropy: Arc<Entropy>,
     /// The operator's class rules, then the built-in ones.
     pub rules: ClassRules,
+    /// How letters are grouped.
+    pub groups: Arc<FingerprintRules>,
     /// Who may do what.
-    pub access: Access,
+    pub access: Arc<Access>,
     /// Whether the store may be emptied over HTTP.
     pub test_mode: bool,
+    /// Who reads events.
+    pub readers: Arc<Readers>,
+    stop: Arc<watch::Sender<bool>>,
 }
 
 impl App {
@@ -33,18 +44,41 @@ impl App {
         clock: Clock,
         test_mode: bool,
     ) -> Result<Arc<App>, StoreError> {
-        let rules = config.classes();
         let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let app = App {
             store,
+            rules: config.classes(),
+            groups: Arc::new(config.groups()),
             config,
             clock,
-            entropy: Entropy::default(),
-            rules,
-            access: Access::new(reach),
+            entropy: Arc::default(),
+            access: Arc::new(Access::new(reach)),
             test_mode,
+            readers: Arc::default(),
+            stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;
         Ok(Arc::new(app))
+    }
+
+    /// The same under another configuration.
+    pub fn under(&self, config: Config) -> App {
+        let (rules, groups) = (config.classes(), Arc::new(config.groups()));
+        App { config, rules, groups, ..self.clone() }
+    }
+
+    /// The same with readers of events of its own, who may be dealt with in another way.
+    pub fn with_readers(&self, readers: Readers) -> App {
+        App { readers: Arc::new(readers), ..self.clone() }
+    }
+
+    /// Asks loops and streams to end; what was accepted is finished by those who accepted it.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Turns true when the end is asked for.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
     }
 }

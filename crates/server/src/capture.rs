@@ -18,7 +18,7 @@ pub async fn capture(app: &App, captured: Vec<Captured>) -> Result<Vec<Receipt>,
 
 fn admit_one(app: &App, captured: Captured) -> Result<Admitted, StoreError> {
     let random = [app.entropy.take()?, app.entropy.take()?];
-    Ok(admit(captured, app.clock.now(), random, &app.rules))
+    Ok(admit(captured, app.clock.now(), random, &app.rules, &app.groups))
 }
 
 /// No death is silent (RULE-040-060): each capture is a line, a batch is one with its numbers.

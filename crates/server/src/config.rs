@@ -7,6 +7,7 @@
 mod check;
 mod environment;
 mod event_path;
+mod grouping;
 mod layer;
 mod problem;
 mod schema;
@@ -24,6 +25,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use lazaret_core::class::{self, ClassRules, Conditions, EmptyRule, ErrorClass};
+use lazaret_core::fingerprint::{FingerprintRule, FingerprintRules};
 use lazaret_core::limits;
 
 pub use event_path::{BadEventPath, EventPath};
@@ -52,6 +54,11 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// In the order in which they are tried.
     pub class_rules: Vec<ClassRule>,
+    /// In the order in which they are tried.
+    pub fingerprint_rules: Vec<FingerprintRule>,
+    pub fingerprint: FingerprintConfig,
+    pub search: SearchConfig,
+    pub events: EventsConfig,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
 }
@@ -92,6 +99,25 @@ pub struct LimitsConfig {
 pub struct ClassRule {
     written: Conditions,
     rule: class::ClassRule,
+}
+
+/// Whose code a frame of a backtrace is, by the beginning of its name or path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FingerprintConfig {
+    pub in_app: Vec<String>,
+    pub library: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SearchConfig {
+    /// Whether bodies are put into an index behind capture.
+    pub bodies: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventsConfig {
+    /// How many events are kept.
+    pub keep: u64,
 }
 
 /// Where letters come from, and what is read out of their original events.
@@ -191,6 +217,12 @@ impl Config {
         ClassRules::new(self.class_rules.iter().map(|written| written.rule.clone()).collect())
     }
 
+    /// The rules ready to group with.
+    pub fn groups(&self) -> FingerprintRules {
+        let FingerprintConfig { in_app, library } = self.fingerprint.clone();
+        FingerprintRules::new(self.fingerprint_rules.clone(), in_app, library)
+    }
+
     /// The configuration in effect as a file that loads to the same.
     pub fn to_toml(&self) -> String {
         show::to_toml(self)
@@ -208,6 +240,10 @@ impl Default for Config {
             log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
             limits: LimitsConfig::default(),
             class_rules: Vec::new(),
+            fingerprint_rules: Vec::new(),
+            fingerprint: FingerprintConfig::default(),
+            search: SearchConfig { bodies: true },
+            events: EventsConfig { keep: limits::EVENTS_KEPT },
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
         }
     }

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lazaret_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::events;
 use crate::operations::{self, Progress};
+use crate::regroup;
+use crate::reload::{self, Live, Reloading};
+use crate::search;
 
 /// How long a loop rests after a failure: a store that is away is not helped by being asked.
 const REST: Duration = Duration::from_secs(1);
@@ -18,31 +23,106 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How long a loop waits after a change before it looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Starts every loop; they end when `stop` turns true.
-pub(crate) fn start(app: &Arc<App>, stop: &watch::Receiver<bool>) -> JoinSet<()> {
+/// How long work that nobody waits for rests between two batches. There is one writer: without a rest every capture
+/// would stand behind a batch.
+const YIELD: Duration = Duration::from_millis(5);
+
+/// How long a loop waits whose work nobody misses: events too many do no harm, and rules that are changed here wake it.
+const SELDOM: Duration = Duration::from_secs(60);
+
+/// Work that is done without being asked for.
+#[derive(Clone, Copy, Debug)]
+enum Duty {
+    Operations,
+    BodyIndex,
+    Regrouping,
+    EventRetention,
+}
+
+impl Duty {
+    const ALL: [Duty; 4] = [Duty::Operations, Duty::BodyIndex, Duty::Regrouping, Duty::EventRetention];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Duty::Operations => "operations",
+            Duty::BodyIndex => "the body index",
+            Duty::Regrouping => "regrouping",
+            Duty::EventRetention => "forgetting old events",
+        }
+    }
+
+    async fn tick(self, app: &App) -> Result<Progress, StoreError> {
+        match self {
+            Duty::Operations => operations::tick(app).await,
+            Duty::BodyIndex => search::tick(app).await,
+            Duty::Regrouping => regroup::tick(app).await,
+            Duty::EventRetention => events::prune(app).await,
+        }
+    }
+
+    /// How long to rest between two batches.
+    const fn rest(self) -> Duration {
+        match self {
+            // Somebody waits for it, and its chunks are small.
+            Duty::Operations => Duration::ZERO,
+            Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention => YIELD,
+        }
+    }
+
+    /// How long to wait when there is nothing to do.
+    const fn idle(self) -> Duration {
+        match self {
+            Duty::Operations | Duty::BodyIndex => IDLE,
+            Duty::Regrouping | Duty::EventRetention => SELDOM,
+        }
+    }
+
+    /// Whether a commit can mean that there is something to do.
+    const fn follows_commits(self) -> bool {
+        match self {
+            Duty::Operations | Duty::BodyIndex => true,
+            // Rules change by a reload, and what is captured has its group.
+            Duty::Regrouping | Duty::EventRetention => false,
+        }
+    }
+}
+
+/// Starts every loop; they end when the app is stopping.
+pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
     let mut loops = JoinSet::new();
-    loops.spawn(work_operations(Arc::clone(app), stop.clone()));
-    loops.spawn(reload_tokens(Arc::clone(app), stop.clone()));
+    for duty in Duty::ALL {
+        loops.spawn(work(duty, Arc::clone(live)));
+    }
+    let app = live.app();
+    let stop = app.stopping();
+    loops.spawn(reload_tokens(app, stop));
     loops
 }
 
-async fn work_operations(app: Arc<App>, mut stop: watch::Receiver<bool>) {
-    let mut changes = app.store.changes();
+async fn work(duty: Duty, live: Arc<Live>) {
+    let (mut changes, mut stop) = {
+        let app = live.app();
+        (app.store.changes(), app.stopping())
+    };
+    let mut reloads = live.changes();
     while !*stop.borrow() {
         // Seen before looking, or an operation that is frozen in between waits for the next change.
         changes.mark_unchanged();
-        let rest = match operations::tick(&app).await {
-            Ok(Progress::More) => continue,
-            Ok(Progress::Idle) => IDLE,
+        let (rest, waits) = match duty.tick(&live.app()).await {
+            Ok(Progress::More) if duty.rest().is_zero() => continue,
+            Ok(Progress::More) => (duty.rest(), false),
+            Ok(Progress::Idle) => (duty.idle(), true),
             Err(error) => {
-                tracing::warn!(error = %error, "operations could not go on, trying again");
-                REST
+                let name = duty.name();
+                tracing::warn!(error = %error, "{name} could not go on, trying again");
+                (REST, false)
             }
         };
         tokio::select! {
             _ = stop.changed() => {}
             // Capture commits hundreds of times a second; looking a few times a second is enough.
-            _ = changes.changed(), if rest == IDLE => tokio::time::sleep(LOOK).await,
+            _ = changes.changed(), if waits && duty.follows_commits() => tokio::time::sleep(LOOK).await,
+            () = reloads.changed(), if waits => {}
             () = tokio::time::sleep(rest) => {}
         }
     }
@@ -57,6 +137,24 @@ async fn reload_tokens(app: Arc<App>, mut stop: watch::Receiver<bool>) {
         if let Err(error) = app.access.reload(app.store.as_ref()).await {
             // The tokens that are known stay in force.
             tracing::warn!(error = %error, "tokens could not be read anew");
+        }
+    }
+}
+
+/// Takes the configuration anew with each hangup.
+pub(crate) async fn reload_on_hangup(
+    live: Arc<Live>,
+    reloading: Reloading,
+    mut hangup: tokio::signal::unix::Signal,
+) {
+    let mut stop = live.app().stopping();
+    while !*stop.borrow() {
+        tokio::select! {
+            _ = stop.changed() => return,
+            asked = hangup.recv() => match asked {
+                Some(()) => reload::reload(&live, &reloading).await,
+                None => return,
+            },
         }
     }
 }

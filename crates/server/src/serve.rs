@@ -5,20 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use lazaret_core::limits;
 use lazaret_store::StoreError;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
+use tower::ServiceExt;
 
-use crate::api;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::net::{host_of, is_loopback};
+use crate::reload::{Live, Reloading};
 use crate::run;
 use crate::tokens::TokenRefused;
 
@@ -74,13 +77,19 @@ impl ServeError {
     }
 }
 
-/// Serves until a signal asks for the end; what was accepted by then is finished.
-pub async fn serve(
+/// Serves until a signal asks for the end; what was accepted by then is finished. A hangup takes the configuration
+/// anew. `beside` runs until the app stops, or ends earlier.
+pub async fn serve<Beside>(
     config: Config,
     mode: Mode,
+    reloading: Reloading,
+    beside: impl FnOnce(Arc<App>) -> Beside,
     announce: impl FnOnce(SocketAddr) + Send,
-) -> Result<(), ServeError> {
-    let mut signals = Signals::listen()?;
+) -> Result<(), ServeError>
+where
+    Beside: Future<Output = ()> + Send + 'static,
+{
+    let (mut signals, hangup) = Signals::listen()?;
     let data = config.data.clone();
     let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, mode))
         .await
@@ -95,12 +104,12 @@ pub async fn serve(
     store.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
     greet(&app, bound);
     app.store.drop_unfrozen(app.clock.now()).await?;
-    let (stop, stopping) = watch::channel(false);
-    let loops = run::start(&app, &stopping);
+    let live = Live::new(Arc::clone(&app));
+    let mut loops = run::start(&live);
+    loops.spawn(run::reload_on_hangup(Arc::clone(&live), reloading, hangup));
+    loops.spawn(beside(Arc::clone(&app)));
     announce(bound);
-    accept(&app, listener, signals.ended()).await;
-    tracing::info!("shutting down: what was accepted is being finished");
-    stop.send_replace(true);
+    accept_live(&live, listener, signals.ended()).await;
     loops.join_all().await;
     app.store.close().await?;
     tracing::info!("stopped");
@@ -137,16 +146,19 @@ fn greet(app: &App, bound: SocketAddr) {
 
 /// Accepts connections until `ended`, then waits for those that are open. Public for the bench.
 pub async fn accept(app: &Arc<App>, listener: TcpListener, ended: impl Future<Output = ()>) {
-    let router = api::router(Arc::clone(app));
+    accept_live(&Live::new(Arc::clone(app)), listener, ended).await;
+}
+
+/// The same under whatever configuration is in force when a connection or a request comes in.
+pub async fn accept_live(live: &Arc<Live>, listener: TcpListener, ended: impl Future<Output = ()>) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(app.config.limits.connections_max));
-    let mut connections = tokio::task::JoinSet::new();
+    let mut connections = JoinSet::new();
     let mut ended = std::pin::pin!(ended);
     loop {
-        let permit = tokio::select! {
+        tokio::select! {
             () = &mut ended => break,
-            permit = Arc::clone(&room).acquire_owned() => permit,
-        };
+            () = make_room(live, &mut connections) => {}
+        }
         let stream = tokio::select! {
             () = &mut ended => break,
             accepted = listener.accept() => match accepted {
@@ -159,50 +171,69 @@ pub async fn accept(app: &Arc<App>, listener: TcpListener, ended: impl Future<Ou
                 }
             },
         };
-        while connections.try_join_next().is_some() {}
-        let connection = graceful.watch(connection(stream, router.clone()));
+        let connection = graceful.watch(connection(stream, Arc::clone(live)));
         connections.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");
             }
-            drop(permit);
         });
     }
     drop(listener);
+    tracing::info!("shutting down: what was accepted is being finished");
+    // Streams end by themselves now; the wait below would cut them off.
+    live.app().stop();
     let limit = Duration::from_millis(limits::SHUTDOWN_MS_MAX);
     if tokio::time::timeout(limit, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }
 }
 
-type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>>;
+/// Waits until another connection may be served.
+async fn make_room(live: &Live, connections: &mut JoinSet<()>) {
+    while connections.try_join_next().is_some() {}
+    let mut reloads = live.changes();
+    while connections.len() >= live.app().config.limits.connections_max {
+        tokio::select! {
+            _ = connections.join_next() => {}
+            () = reloads.changed() => {}
+        }
+    }
+}
 
-fn connection(stream: TcpStream, router: axum::Router) -> Connection {
+fn connection(
+    stream: TcpStream,
+    live: Arc<Live>,
+) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Small answers must not wait for more to come.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a socket option could not be set");
     }
+    // Who takes no byte of an answer would keep its connection for ever.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(Duration::from_millis(limits::WRITE_MS_MAX)));
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits::HEAD_MS_MAX))
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(
+            TokioIo::new(Box::pin(stream)),
+            // The router is looked up for each request: one connection may see many configurations.
+            service_fn(move |request| live.router().oneshot(request)),
+        )
 }
 
 /// The signals that ask for the end.
 struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
+    terminate: Signal,
+    interrupt: Signal,
 }
 
 impl Signals {
-    /// Listens from here on: a signal that comes during the start is not lost.
-    fn listen() -> Result<Signals, ServeError> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
-        })
+    /// Listens from here on: a signal that comes during the start is not lost. The second is the hangup.
+    fn listen() -> Result<(Signals, Signal), ServeError> {
+        let signal = |kind| signal(kind).map_err(ServeError::Signals);
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok((Signals { terminate, interrupt }, signal(SignalKind::hangup())?))
     }
 
     async fn ended(&mut self) {

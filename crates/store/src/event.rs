@@ -1,9 +1,10 @@
 //! What happened, in commit order.
 
 use lazaret_core::id::{EventId, IncidentId, LetterId, OperationId};
+use lazaret_core::letter::Letter;
 use lazaret_core::time::Time;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Event {
     /// Grows with each commit; no reader ever sees a lower one appear later.
     pub position: u64,
@@ -16,4 +17,15 @@ pub struct Event {
     pub actor: Option<String>,
     /// JSON text of an object.
     pub detail: Option<String>,
+    /// The letter as it stands now, for whoever filters or shows the event; gone if the letter is.
+    pub about: Option<Box<Letter>>,
+}
+
+/// The positions between which events are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EventsKept {
+    /// The oldest that is kept; one past the newest if none is.
+    pub oldest: u64,
+    /// The newest there ever was; zero if there was none.
+    pub newest: u64,
 }

@@ -64,4 +64,9 @@ impl DataFolder {
     pub fn database(&self) -> PathBuf {
         self.path.join("lazaret.db")
     }
+
+    /// The body index, which can be deleted: it is filled again.
+    pub fn search_index(&self) -> PathBuf {
+        self.path.join("search.db")
+    }
 }

@@ -11,12 +11,17 @@ pub mod error;
 pub mod event;
 pub mod failure;
 pub mod folder;
+pub mod incident;
 mod packing;
 pub mod page;
+pub mod regroup;
+pub mod search;
+pub mod series;
 pub mod sqlite;
 pub mod stats;
 pub mod store;
 pub mod token;
+pub mod transfer;
 
 pub use error::StoreError;
 pub use store::Store;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, AttemptIdentity, LetterError, identities};
+use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::words::indexed_text;
 use lazaret_core::letter::{Admitted, listed};
 use lazaret_core::limits;
@@ -113,10 +114,7 @@ impl Prepared {
             return Err(StoreError::Corrupt("a letter without a fatal attempt was admitted".into()));
         };
         let words = indexed_text(&captured.letter_type, &fatal.error_type, &fatal.message);
-        let headers = match captured.envelope.headers() {
-            [] => None,
-            headers => Some(json(&headers)?),
-        };
+        let headers = header_text(&captured.envelope)?;
         Ok(Prepared {
             body: pack(captured.envelope.body()),
             headers,
@@ -152,7 +150,7 @@ struct Detail<'a> {
     attempt_extra: Option<Cow<'a, str>>,
 }
 
-fn pack_attempt(run: &Attempt, identity: AttemptIdentity) -> Result<PreparedAttempt, StoreError> {
+pub(crate) fn pack_attempt(run: &Attempt, identity: AttemptIdentity) -> Result<PreparedAttempt, StoreError> {
     let error = &run.error;
     let message = listed(&error.message, limits::MESSAGE_BYTES_LISTED);
     let error_type = listed(&error.error_type, limits::NAME_BYTES_MAX);
@@ -210,8 +208,25 @@ pub(crate) fn open_body(packed: &[u8]) -> Result<Bytes, StoreError> {
     unpack(packed).map(Bytes::from)
 }
 
+/// Headers out of what `header_text` gave.
+pub(crate) fn open_headers(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
+    match text {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| StoreError::Corrupt(format!("headers cannot be read: {error}"))),
+        None => Ok(Vec::new()),
+    }
+}
+
 pub(crate) fn open_text(packed: &[u8]) -> Result<String, StoreError> {
     String::from_utf8(unpack(packed)?).map_err(|_| StoreError::Corrupt("a kept text is not UTF-8".into()))
+}
+
+/// Headers as they are kept: in order, nothing if there are none.
+pub(crate) fn header_text(envelope: &Envelope) -> Result<Option<String>, StoreError> {
+    match envelope.headers() {
+        [] => Ok(None),
+        headers => json(&headers).map(Some),
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<String, StoreError> {

@@ -1,5 +1,7 @@
 //! Pages of letters: what is asked, and what comes back.
 
+use std::time::Duration;
+
 use lazaret_core::attempt::Attempt;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::cursor::{LastKey, Sort};
@@ -8,7 +10,11 @@ use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::RedriveId;
 use lazaret_core::letter::Letter;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
+
+use crate::search::Scan;
+use crate::transfer::DecisionRecord;
 
 /// One page of a list. Relative times in the filter are counted from `now`.
 #[derive(Clone, Debug)]
@@ -18,6 +24,13 @@ pub struct PageQuery {
     pub sort: Sort,
     pub limit: usize,
     pub after: Option<LastKey>,
+    /// How long letters may be looked into one by one, if the filter asks for their content.
+    pub scan_max: Duration,
+}
+
+impl PageQuery {
+    /// How long a page looks into letters unless its caller has reasons of its own.
+    pub const SCAN_MAX: Duration = Duration::from_millis(limits::SCAN_MS_MAX);
 }
 
 #[derive(Clone, Debug)]
@@ -26,6 +39,8 @@ pub struct LetterPage {
     pub total: Total,
     /// The last row, if there are more behind it.
     pub next: Option<LastKey>,
+    /// What had to be looked at letter by letter; nothing if indexes answered.
+    pub scan: Option<Scan>,
 }
 
 /// How many letters match.
@@ -44,6 +59,8 @@ pub struct LetterHistory {
     pub lives: Vec<Life>,
     /// Oldest first, over all lives.
     pub attempts: Vec<LifeAttempt>,
+    /// Oldest first: what was decided on it and by whom.
+    pub decisions: Vec<DecisionRecord>,
 }
 
 /// One life: what arrived, and how it was judged.

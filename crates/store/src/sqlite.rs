@@ -1,19 +1,27 @@
 //! The embedded store: SQLite in WAL mode with full synchronisation, one writer, a few readers. A file, no server.
 
 mod audit;
+mod bodies;
 mod claims;
 mod counters;
+mod decisions;
 mod dump;
 mod events;
 mod filter;
+mod incidents;
 mod insert;
 mod letters;
 mod migrate;
 mod operations;
 mod readers;
+mod regroup;
 mod rows;
+mod scan;
+mod series;
 mod stats;
+mod suggest;
 mod tokens;
+mod transfer;
 mod verdicts;
 mod writer;
 
@@ -23,7 +31,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -34,14 +42,20 @@ use tokio::sync::watch;
 use crate::audit::{Actor, AuditEntry};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
-use crate::event::Event;
+use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::DataFolder;
+use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::search::{BodyIndex, SuggestKey, Suggestion};
+use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
+use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
+use bodies::Bodies;
 use readers::Readers;
 use writer::{Surroundings, Writer};
 
@@ -56,6 +70,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct SqliteStore {
     writer: Arc<Writer>,
+    bodies: Bodies,
     readers: Readers,
     changes: Arc<watch::Sender<u64>>,
     failures: Arc<Failures>,
@@ -95,7 +110,9 @@ impl SqliteStore {
             changes: Arc::clone(&changes),
         };
         let writer = Arc::new(Writer::start(conn, around)?);
-        Ok(SqliteStore { writer, readers: Readers::new(database), changes, failures, folder, mode })
+        let bodies = Bodies::open(&folder.search_index())?;
+        let readers = Readers::new(database, folder.search_index());
+        Ok(SqliteStore { writer, bodies, readers, changes, failures, folder, mode })
     }
 
     /// Writes down who holds the data folder, for whoever comes second.
@@ -173,6 +190,64 @@ impl Store for SqliteStore {
         self.readers.read_within(RECOUNT_MAX, move |conn| stats::ledger(conn, by)).await
     }
 
+    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
+        self.readers.read(move |conn| series::lines(conn, &query)).await
+    }
+
+    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
+        self.readers.read(move |conn| incidents::page(conn, &query)).await
+    }
+
+    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
+        self.readers.read(move |conn| incidents::detail(conn, id)).await
+    }
+
+    async fn suggest(
+        &self,
+        key: SuggestKey,
+        prefix: String,
+        limit: usize,
+    ) -> Result<Vec<Suggestion>, StoreError> {
+        self.readers.read(move |conn| suggest::suggest(conn, key, &prefix, limit)).await
+    }
+
+    async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError> {
+        self.bodies.index(&self.readers, lives).await
+    }
+
+    async fn body_index(&self) -> Result<BodyIndex, StoreError> {
+        self.readers.read(bodies::state).await
+    }
+
+    async fn regrouping(&self, revision: String) -> Result<Regrouping, StoreError> {
+        let seen = self.regrouped().await?;
+        // Asked every few seconds: only setting out is worth a write.
+        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
+            return Ok(seen);
+        }
+        self.writer.write(1, move |write| regroup::begin(write, &revision)).await
+    }
+
+    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
+        self.readers.read(regroup::seen).await
+    }
+
+    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
+        self.readers.read(move |conn| regroup::old(conn, lives)).await
+    }
+
+    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
+        self.writer.write(batch.lives.len(), move |write| regroup::regroup(write, &batch)).await
+    }
+
+    async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {
+        self.readers.read(move |conn| transfer::export(conn, &letters)).await
+    }
+
+    async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError> {
+        self.writer.write(letters.len(), move |write| transfer::import(write, &letters, &by, at)).await
+    }
+
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {
         self.writer.write(1, move |write| verdicts::decide(write, letter, &decision)).await
     }
@@ -245,6 +320,18 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| events::after(conn, after, limit)).await
     }
 
+    async fn events_kept(&self) -> Result<EventsKept, StoreError> {
+        self.readers.read(events::kept).await
+    }
+
+    async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
+        self.writer.write(1, move |write| events::prune(write, keep)).await
+    }
+
+    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
+        self.writer.write(1, move |write| series::prune(write, before)).await
+    }
+
     async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
         self.readers.read(tokens::all).await
     }
@@ -280,7 +367,11 @@ impl Store for SqliteStore {
         if self.mode != Mode::Test {
             return Err(StoreError::WrongMode("this store was made for real use: it cannot be emptied"));
         }
-        self.writer.write(limits::COMMIT_LETTERS_MAX, dump::empty).await
+        self.writer.write(limits::COMMIT_LETTERS_MAX, dump::empty).await?;
+        let bodies = self.bodies.clone();
+        tokio::task::spawn_blocking(move || bodies.empty())
+            .await
+            .map_err(|error| StoreError::Unavailable { doing: "emptying", source: Some(Box::new(error)) })?
     }
 
     async fn dump(&self) -> Result<String, StoreError> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::time::Time;
 use tokio::sync::watch;
@@ -11,10 +11,15 @@ use crate::StoreError;
 use crate::audit::{Actor, AuditEntry};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
-use crate::event::Event;
+use crate::event::{Event, EventsKept};
+use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::search::{BodyIndex, SuggestKey, Suggestion};
+use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
+use crate::transfer::{Exported, Import, Imported};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
@@ -38,6 +43,47 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError>;
 
     async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError>;
+
+    /// Lines of inflow and outflow, from what is kept as letters move.
+    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError>;
+
+    /// Fetches one page of incidents in a total order.
+    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError>;
+
+    /// Fetches one incident whole.
+    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError>;
+
+    /// Values of a filter key that begin with `prefix`, the most frequent first where that is known.
+    async fn suggest(
+        &self,
+        key: SuggestKey,
+        prefix: String,
+        limit: usize,
+    ) -> Result<Vec<Suggestion>, StoreError>;
+
+    /// Puts the next lives into the body index, at most `lives`, and says how far it has come.
+    async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError>;
+
+    async fn body_index(&self) -> Result<BodyIndex, StoreError>;
+
+    /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
+    async fn regrouping(&self, revision: String) -> Result<Regrouping, StoreError>;
+
+    /// The same without setting out.
+    async fn regrouped(&self) -> Result<Regrouping, StoreError>;
+
+    /// The next lives of the regrouping that is on its way.
+    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError>;
+
+    /// Moves a batch of lives into their new groups. Incidents keep their ids: the first new group that comes out of
+    /// an old one takes its incident over.
+    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError>;
+
+    /// Letters whole, in the order asked for; those that are gone are left out.
+    async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError>;
+
+    /// Puts letters in as they were elsewhere, and writes one audit entry. All of them or none.
+    async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError>;
 
     /// Decides on one letter and writes the audit entry, together.
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError>;
@@ -90,6 +136,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Events after a position, in order.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+
+    async fn events_kept(&self) -> Result<EventsKept, StoreError>;
+
+    /// Forgets the oldest events beyond the newest `keep`, a bounded number at once; says how many.
+    async fn prune_events(&self, keep: u64) -> Result<u64, StoreError>;
+
+    /// Forgets the minutes of lines before a time, a bounded number at once; says how many points.
+    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError>;
 
     async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lazaret_server::config::{self, Config, DEFAULT_FILE, Overrides};
+use lazaret_server::config::{self, Config, ConfigError, DEFAULT_FILE, Overrides};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
@@ -80,16 +80,21 @@ fn check(args: ConfigArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
 
 /// Loads the configuration from file, environment and flags.
 pub fn load(file: Option<PathBuf>, overrides: Overrides) -> Result<Config, Failure> {
-    // A variable that is no text cannot be ours, and `vars` would panic on it.
-    let env = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| name.starts_with("LAZARET_"))?;
-        Some((name, value.into_string().ok()?))
-    });
-    config::load(file.as_deref(), env, overrides).map_err(|error| {
+    read(file.as_deref(), overrides).map_err(|error| {
         let failure = Failure::failed(error.to_string());
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
     })
+}
+
+/// The same for those who deal with what is wrong themselves.
+pub fn read(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
+    // A variable that is no text cannot be ours, and `vars` would panic on it.
+    let env = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("LAZARET_"))?;
+        Some((name, value.into_string().ok()?))
+    });
+    config::load(file, env, overrides)
 }

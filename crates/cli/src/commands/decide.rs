@@ -142,7 +142,9 @@ async fn by_id(
             Err(error @ (ClientError::Unreachable { .. } | ClientError::Foreign { .. })) => {
                 return Err(error.into());
             }
-            Err(error @ (ClientError::Refused(_) | ClientError::Lost { .. })) => {
+            Err(
+                error @ (ClientError::Refused(_) | ClientError::Lost { .. } | ClientError::Silent { .. }),
+            ) => {
                 failed += 1;
                 refused(&id, &anyhow::Error::from(error), screen)?;
             }

@@ -1,11 +1,15 @@
 //! `lazaret ls`: letters that match a filter, a page at a time or all of them.
 
+mod footer;
+mod gather;
+
 use clap::Args;
 use lazaret_core::filter::Filter;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
+use crate::answers::search::Scan;
 use crate::answers::{LetterSummary, Page, RawPage};
 use crate::args::filter_word;
 use crate::client::{Answer, Client};
@@ -13,20 +17,24 @@ use crate::failure::Outcome;
 use crate::filter;
 use crate::output::moment;
 use crate::output::table::{Cell, Column, Table, Titles};
-use crate::output::{Format, Paint, Screen, json_text, shell_word};
+use crate::output::{COUNTER, Format, Paint, Screen, json_text};
+use footer::{footer, looked_into, matching};
+use gather::{End, Fetched};
 
 const EXAMPLES: &str = "\
 Examples:
   lazaret ls                                    pending letters, newest death first
   lazaret ls queue:billing 'type:invoice.*' since:24h
   lazaret ls error:Timeout -class:transient '\"connection refused\"'
+  lazaret ls 'body:\"acme corp\"' 'path:$.customer.id=4711'    look into the letters themselves
   lazaret ls status:discarded --sort diedAt --limit 200
   lazaret ls --all --all-pages --json           every letter there is, one JSON object a line
 
 Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, \
-event, held, since, until, age, retries, text. `*` matches anything, commas mean or, `-key:value` \
+event, held, since, until, age, retries, text, body, path, headerPath. `*` matches anything, commas mean or, `-key:value` \
 excludes, bare words are searched for in type, error and message. Quote what the shell would take \
-for itself.";
+for itself. A search inside of letters that takes the server too long goes on by itself; Ctrl-C shows \
+what was found until then.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -70,18 +78,27 @@ pub async fn run(args: LsArgs, client: &Client, screen: &mut Screen) -> anyhow::
     if args.all_pages {
         return all_pages(&args, &wanted, client, screen).await;
     }
-    let answer = fetch(&args, &wanted, args.cursor.as_deref(), client).await?;
+    let limit = args.limit.map_or(limits::PAGE_ROWS, usize::from);
+    let bar = screen.bar(None, COUNTER);
+    let fetch = async |cursor: Option<&str>, limit: usize| {
+        let answer = fetch(&args, &wanted, cursor, limit, client).await?;
+        Ok(Fetched { page: answer.read()?, text: answer.text()?.to_owned() })
+    };
+    let gathered = gather::gather(args.cursor.as_deref(), limit, bar, fetch).await?;
     match screen.format {
-        Format::Json => screen.json(answer.text()?)?,
+        Format::Json => screen.json(&gathered.json()?)?,
         Format::Text => {
-            let page: Page = answer.read()?;
-            if !page.items.is_empty() {
-                screen.table(&table(&page.items, moment::now()))?;
+            if !gathered.page.items.is_empty() {
+                screen.table(&table(&gathered.page.items, moment::now()))?;
             }
-            screen.note(&footer(&args, &wanted, &page));
+            screen.note(&footer(&args, &wanted, &gathered.page));
         }
     }
-    Ok(Outcome::Done)
+    match gathered.end {
+        End::Reached => Ok(Outcome::Done),
+        End::Interrupted => Ok(Outcome::Incomplete),
+        End::Failed(error) => Err(error),
+    }
 }
 
 async fn all_pages(
@@ -92,9 +109,17 @@ async fn all_pages(
 ) -> anyhow::Result<Outcome> {
     let mut cursor: Option<String> = None;
     let mut listed = 0;
+    let mut scan: Option<Scan> = None;
+    let bar = screen.bar(None, COUNTER);
+    let limit = args.limit.map_or(limits::PAGE_ROWS_MAX, usize::from);
     loop {
-        let answer = fetch(args, wanted, cursor.as_deref(), client).await?;
+        let answer = fetch(args, wanted, cursor.as_deref(), limit, client).await?;
         let page: Page = answer.read()?;
+        scan = gather::add_scans(scan, page.scan);
+        if let Some(scan) = scan {
+            bar.set_message("looked into");
+            bar.set_position(scan.letters);
+        }
         match screen.format {
             Format::Json => {
                 let mut lines = String::new();
@@ -102,12 +127,13 @@ async fn all_pages(
                     lines.push_str(&json_text::on_one_line(item.get()));
                     lines.push('\n');
                 }
-                screen.write(lines.as_bytes())?;
+                bar.suspend(|| screen.write(lines.as_bytes()))?;
             }
             Format::Text if page.items.is_empty() => {}
             Format::Text => {
                 let titles = if listed == 0 { Titles::Shown } else { Titles::Hidden };
-                screen.table(&table(&page.items, moment::now()).with_titles(titles))?;
+                let table = table(&page.items, moment::now()).with_titles(titles);
+                bar.suspend(|| screen.table(&table))?;
             }
         }
         listed += page.items.len() as u64;
@@ -116,8 +142,11 @@ async fn all_pages(
             break;
         }
     }
+    bar.finish_and_clear();
     if screen.format == Format::Text {
-        screen.note(&format!("{}{}", moment::letters(listed), matching(wanted)));
+        let mut text = format!("{}{}", moment::letters(listed), matching(wanted));
+        text.extend(scan.and_then(looked_into).map(|cost| format!("\n{cost}")));
+        screen.note(&text);
     }
     Ok(Outcome::Done)
 }
@@ -126,11 +155,11 @@ async fn fetch(
     args: &LsArgs,
     wanted: &Filter,
     cursor: Option<&str>,
+    limit: usize,
     client: &Client,
 ) -> anyhow::Result<Answer> {
     let q = wanted.to_string();
-    let page_rows = if args.all_pages { limits::PAGE_ROWS_MAX } else { limits::PAGE_ROWS };
-    let limit = args.limit.map_or(page_rows, usize::from).to_string();
+    let limit = limit.to_string();
     let mut query = vec![("sort", args.sort.as_str()), ("limit", &limit)];
     if !q.is_empty() {
         query.push(("q", &q));
@@ -179,58 +208,19 @@ fn table(letters: &[LetterSummary], now: Time) -> Table {
     table
 }
 
-fn matching(wanted: &Filter) -> String {
-    if wanted.is_empty() { String::new() } else { format!(" · {wanted}") }
-}
-
-fn footer(args: &LsArgs, wanted: &Filter, page: &Page) -> String {
-    if page.items.is_empty() && args.cursor.is_none() {
-        return if wanted.is_empty() {
-            "no letters: nothing has died yet".into()
-        } else {
-            format!("no letters match {wanted}")
-        };
-    }
-    let at_least = if page.total_is_at_least { "at least " } else { "" };
-    let shown = moment::count(page.items.len() as u64);
-    let mut text = format!("{shown} of {at_least}{}{}", moment::letters(page.total), matching(wanted));
-    if let Some(cursor) = &page.next_cursor {
-        text.push_str("\nnext page: ");
-        text.push_str(&next_page(args, cursor));
-    }
-    text
-}
-
-/// The command that shows the next page.
-fn next_page(args: &LsArgs, cursor: &str) -> String {
-    let mut words = vec!["lazaret".to_owned(), "ls".to_owned()];
-    words.extend(args.filter.iter().map(|word| shell_word(word)));
-    if args.all {
-        words.push("--all".into());
-    }
-    if let Some(limit) = args.limit {
-        words.push(format!("--limit {limit}"));
-    }
-    if args.sort != "-diedAt" {
-        words.push(format!("--sort {}", args.sort));
-    }
-    words.push(format!("--cursor {}", shell_word(cursor)));
-    words.join(" ")
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::output::Colour;
 
-    fn args(words: &[&str]) -> LsArgs {
+    pub fn args(words: &[&str]) -> LsArgs {
         let words = ["lazaret", "ls"].iter().chain(words).map(std::ffi::OsString::from);
         let Command::Ls(args) = Cli::read(words).command else { panic!("not ls") };
         args
     }
 
-    fn page(total: u64, cursor: Option<&str>) -> Page {
+    pub fn page(total: u64, cursor: Option<&str>) -> Page {
         let items = serde_json::json!({
             "id": "019a8b1c-7e00-7000-8000-000000000000", "eventId": "e1", "source": "report",
             "type": "invoice.created", "queue": "billing", "class": "transient", "retryCount": 3,
@@ -243,6 +233,8 @@ mod tests {
             total,
             total_is_at_least: false,
             next_cursor: cursor.map(str::to_owned),
+            scan: None,
+            body_index: None,
         }
     }
 
@@ -253,23 +245,5 @@ mod tests {
         insta::assert_snapshot!("ls_80_columns", table.render(Some(80), Colour::Off));
         insta::assert_snapshot!("ls_140_columns", table.render(Some(140), Colour::Off));
         insta::assert_snapshot!("ls_no_terminal", table.render(None, Colour::Off));
-    }
-
-    #[test]
-    fn the_footer_says_how_to_go_on() {
-        let args = args(&["queue:billing", "type:invoice.*", "--limit", "1", "--sort", "diedAt"]);
-        let wanted = filter::read(&args.filter.join(" ")).unwrap();
-        insta::assert_snapshot!(footer(&args, &wanted, &page(12_431, Some("AbC-_"))), @"
-        1 of 12,431 letters · queue:billing type:invoice.*
-        next page: lazaret ls queue:billing 'type:invoice.*' --limit 1 --sort diedAt --cursor AbC-_
-        ");
-    }
-
-    #[test]
-    fn an_empty_page_is_friendly() {
-        let none = Page { items: Vec::new(), ..page(0, None) };
-        let filter = filter::read("queue:a").unwrap();
-        assert_eq!(footer(&args(&[]), &filter, &none), "no letters match queue:a");
-        assert_eq!(footer(&args(&[]), &Filter::default(), &none), "no letters: nothing has died yet");
     }
 }

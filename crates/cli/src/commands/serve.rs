@@ -3,12 +3,17 @@
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
 use lazaret_server::config::{LogConfig, LogFormat, Overrides};
+use lazaret_server::reload::{LogSetter, Reloading};
+use lazaret_server::serve::ServeError;
 use lazaret_store::sqlite::Mode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
 
 use super::config;
 use crate::failure::{Failure, Outcome};
@@ -23,7 +28,8 @@ Examples:
 Settings come from flags, then LAZARET_* variables, then the file, then defaults; \
 `lazaret config show` prints them.
 Addresses that are not loopback need a token first: `lazaret token new --name me --role admin`.
-Logs go to stderr; `--json` makes them JSON.";
+Logs go to stderr; `--json` makes them JSON.
+SIGHUP takes the configuration anew; what needs a restart is told in the log.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -47,18 +53,22 @@ pub struct ServeArgs {
 
 pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let overrides = Overrides { listen: args.listen, data: args.data, store: args.store };
-    let config = config::load(args.config, overrides)?;
-    start_log(&config.log, screen)?;
+    let config = config::load(args.config.clone(), overrides.clone())?;
+    let set_log_level = start_log(&config.log, screen)?;
+    let load = move || config::read(args.config.as_deref(), overrides.clone());
+    let reloading = Reloading { load: Arc::new(load), set_log_level };
     let mode = if args.test_mode { Mode::Test } else { Mode::Real };
-    lazaret_server::serve::serve(config, mode, announce).await.map_err(|error| {
-        let hint = error.hint();
-        let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })?;
+    lazaret_server::serve::serve(config, mode, reloading, async |_| (), announce).await.map_err(failed)?;
     Ok(Outcome::Done)
+}
+
+fn failed(error: ServeError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// The line that scripts wait for.
@@ -69,16 +79,22 @@ fn announce(address: SocketAddr) {
     }
 }
 
-fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<()> {
+/// Starts the log and gives back what changes its level.
+fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<LogSetter>> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| {
         Failure::failed(format!("`{}` is not a log level: {error}", log.level))
             .hint("use error, warn, info, debug or trace, or `info,lazaret_server=debug`")
     })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(screen.colours_stderr() && io::stderr().is_terminal());
     let json = screen.format == Format::Json || matches!(log.format, LogFormat::Json);
-    let started = if json { builder.json().try_init() } else { builder.try_init() };
-    started.map_err(anyhow::Error::from_boxed).context("cannot start the log")
+    let lines = if json { lines.json().boxed() } else { lines.boxed() };
+    let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    started.context("cannot start the log")?;
+    Ok(Arc::new(move |level: &str| {
+        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    }))
 }

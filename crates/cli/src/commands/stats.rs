@@ -7,7 +7,7 @@ use crate::answers::{Ranking, Stats};
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::output::table::{Cell, Column, Table, Titles};
-use crate::output::{Format, Paint, Screen, escape, moment};
+use crate::output::{Format, Paint, Screen, chart, escape, moment};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,38 +90,17 @@ fn table(ranking: &Ranking, bars: Bars) -> Table {
     for (value, n) in counts.into_iter().take(VALUES_SHOWN) {
         let mut cells: Vec<Cell> = vec![moment::count(*n).into(), value.as_str().into()];
         if bars == Bars::Drawn {
-            cells.insert(1, Cell::painted(&bar(*n, largest), Some(Paint::Cyan)));
+            cells.insert(1, Cell::painted(&chart::bar(*n, largest, BAR_CELLS), Some(Paint::Cyan)));
         }
         table.row(cells);
     }
     table
 }
 
-/// A bar as long as its share of the largest, in eighths of a character.
-fn bar(n: u64, largest: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    if n == 0 || largest == 0 {
-        return String::new();
-    }
-    let eighths = u128::from(n) * u128::from(BAR_CELLS * 8) / u128::from(largest);
-    // What is there at all is seen.
-    let eighths = (eighths as usize).max(1);
-    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::Colour;
-
-    #[test]
-    fn bars_show_shares_and_nothing_is_invisible() {
-        assert_eq!(bar(10, 10).chars().count(), 24);
-        assert_eq!(bar(5, 10), "█".repeat(12));
-        assert_eq!(bar(1, 1_000_000), "▏");
-        assert_eq!(bar(0, 10), "");
-        assert_eq!(bar(u64::MAX, u64::MAX).chars().count(), 24);
-    }
 
     #[test]
     fn the_largest_ten_are_shown() {

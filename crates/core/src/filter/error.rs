@@ -1,6 +1,7 @@
 //! Why a filter was not understood, said so that the person who wrote it can mend it.
 
 use super::key::Form;
+use crate::json_path::{PathError, PathProblem};
 use crate::limits;
 
 /// A filter that cannot be used. Nothing is ever left out of a filter instead: that would widen it.
@@ -14,6 +15,12 @@ pub enum FilterError {
         limits::FILTER_VALUES_MAX
     )]
     TooManyValues { key: &'static str },
+
+    #[error(
+        "`{key}` has more than {} conditions; one path can hold several, such as $[?@.a==1 && @.b==2]",
+        limits::FILTER_PATHS_MAX
+    )]
+    TooManyPaths { key: &'static str },
 
     #[error("unknown key `{key}`{}; the keys are {}{}", did_you_mean(.near), .form.known(), as_text(.form, .token))]
     UnknownKey { key: String, near: Option<&'static str>, token: String, form: Form },
@@ -86,6 +93,9 @@ pub enum FilterError {
     #[error("`{value}` has no letters or digits to search for")]
     NoWords { value: String },
 
+    #[error("{key} `{path}` {error}{}", with_spaces(.form, .error))]
+    BadPath { key: &'static str, path: String, error: PathError, form: Form },
+
     #[error("`{key}` must be {expected}, not {given}")]
     WrongType { key: String, expected: &'static str, given: String },
 
@@ -116,5 +126,14 @@ fn empty(form: &Form, key: &str) -> String {
             format!("write `{key}:\"\"` if that is meant, and no spaces around colon and commas if not")
         }
         Form::Query | Form::Json => format!("write `{key}=\"\"` if that is meant, and leave it out if not"),
+    }
+}
+
+fn with_spaces(form: &Form, error: &PathError) -> &'static str {
+    match (form, &error.problem) {
+        (Form::Text, PathProblem::Ends { .. }) => {
+            "; if it goes on behind a space, put quotes around the path"
+        }
+        (Form::Text | Form::Query | Form::Json, _) => "",
     }
 }

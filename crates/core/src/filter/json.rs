@@ -66,7 +66,7 @@ impl Filter {
             }
             let value = match key {
                 Key::Held => json!(self.held == Some(Held::Yes)),
-                Key::Since | Key::Until | Key::Text => json!(values.join(" ")),
+                Key::Since | Key::Until | Key::Text | Key::Body => json!(values.join(" ")),
                 Key::Age => {
                     bounds(self.age.min.map(|age| age.to_string()), self.age.max.map(|age| age.to_string()))
                 }
@@ -75,6 +75,7 @@ impl Filter {
                 Key::Source | Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => {
                     json!(values)
                 }
+                Key::Path | Key::HeaderPath => json!(values),
             };
             object.insert(name.into(), value);
         }
@@ -91,7 +92,7 @@ fn add(filter: &mut Filter, key: Key, side: Side, name: &str, value: &Value) -> 
             let Value::Bool(held) = value else { return Err(wrong(name, YES_OR_NO, value)) };
             filter.add(key, Form::Json, side, &[held.to_string()])
         }
-        Key::Since | Key::Until | Key::Text => {
+        Key::Since | Key::Until | Key::Text | Key::Body => {
             filter.add(key, Form::Json, side, &[text(name, value)?.to_owned()])
         }
         Key::Age => {
@@ -117,6 +118,7 @@ fn add(filter: &mut Filter, key: Key, side: Side, name: &str, value: &Value) -> 
         Key::Source | Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => {
             filter.add(key, Form::Json, side, &texts(name, value)?)
         }
+        Key::Path | Key::HeaderPath => filter.add(key, Form::Json, side, &texts(name, value)?),
     }
 }
 
@@ -133,7 +135,7 @@ fn exclude(filter: &mut Filter, value: &Value) -> Result<(), FilterError> {
             "eventPatterns" => Key::Type,
             _ => Key::find(name, Form::Json).ok_or_else(|| Key::unknown(name, name, Form::Json))?,
         };
-        if !key.is_list() {
+        if !key.is_excludable() {
             return Err(FilterError::NotExcludable { key: key.name(Form::Json), form: Form::Json });
         }
         add(filter, key, Side::Exclude, &format!("not.{name}"), value)?;

@@ -23,6 +23,9 @@ pub(super) enum Key {
     Age,
     Retries,
     Text,
+    Body,
+    Path,
+    HeaderPath,
 }
 
 /// Which names a filter is written with.
@@ -43,8 +46,21 @@ pub(super) enum Side {
     Exclude,
 }
 
+/// What several values of one key mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// A letter has any of them.
+    List,
+    /// There is one.
+    Single,
+    /// A letter has all of these words.
+    Words,
+    /// A letter meets all of these conditions. Commas belong to them.
+    Paths,
+}
+
 impl Key {
-    pub(super) const ALL: [Key; 18] = [
+    pub(super) const ALL: [Key; 21] = [
         Key::Queue,
         Key::Type,
         Key::Error,
@@ -63,6 +79,9 @@ impl Key {
         Key::Age,
         Key::Retries,
         Key::Text,
+        Key::Body,
+        Key::Path,
+        Key::HeaderPath,
     ];
 
     pub(super) const fn name(self, form: Form) -> &'static str {
@@ -92,6 +111,9 @@ impl Key {
             Key::Age => "age",
             Key::Retries => "retries",
             Key::Text => "text",
+            Key::Body => "body",
+            Key::Path => "path",
+            Key::HeaderPath => "headerPath",
         }
     }
 
@@ -107,13 +129,28 @@ impl Key {
             Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Held | Key::Since | Key::Until => {
                 self.typed()
             }
-            Key::Age | Key::Text => self.typed(),
+            Key::Age | Key::Text | Key::Body | Key::Path | Key::HeaderPath => self.typed(),
         }
     }
 
-    /// Whether the key takes several values, of which a letter has any, and can be excluded.
-    pub(super) const fn is_list(self) -> bool {
-        !matches!(self, Key::Held | Key::Since | Key::Until | Key::Age | Key::Retries | Key::Text)
+    /// What the values of the key mean together.
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Key::Queue | Key::Type | Key::Error | Key::Class | Key::Code | Key::Status | Key::Source => {
+                Kind::List
+            }
+            Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => Kind::List,
+            Key::Held | Key::Since | Key::Until | Key::Age | Key::Retries => Kind::Single,
+            Key::Text | Key::Body => Kind::Words,
+            Key::Path | Key::HeaderPath => Kind::Paths,
+        }
+    }
+
+    pub(super) const fn is_excludable(self) -> bool {
+        match self.kind() {
+            Kind::List | Kind::Paths => true,
+            Kind::Single | Kind::Words => false,
+        }
     }
 
     pub(super) fn find(name: &str, form: Form) -> Option<Key> {
@@ -145,14 +182,14 @@ impl Form {
     /// The keys whose values can be excluded, for people.
     pub(super) fn excludable(self) -> String {
         let names: Vec<&str> =
-            Key::ALL.into_iter().filter(|key| key.is_list()).map(|key| key.name(self)).collect();
+            Key::ALL.into_iter().filter(|key| key.is_excludable()).map(|key| key.name(self)).collect();
         names.join(", ")
     }
 }
 
 /// The names in the query string: of every key, and `q` for the text form.
-pub(super) const QUERY_KEYS: [&str; 19] = {
-    let mut names = ["q"; 19];
+pub(super) const QUERY_KEYS: [&str; 22] = {
+    let mut names = ["q"; 22];
     let mut at = 0;
     while at < Key::ALL.len() {
         names[at] = Key::ALL[at].sent();

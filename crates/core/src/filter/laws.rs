@@ -7,10 +7,10 @@ use proptest::sample::select;
 use proptest::strategy::BoxedStrategy;
 use serde_json::{Value, json};
 
-use super::key::{Form, Key, Side};
+use super::key::{Form, Key, Kind, Side};
 use super::text::quote;
 use super::words::{Words, words};
-use super::{Bounds, Choice, Filter, Held, Patterns, When};
+use super::{Bounds, Choice, Filter, Held, PathCondition, Paths, Patterns, When};
 use crate::class::ErrorClass;
 use crate::duration::Length;
 use crate::fingerprint::Fingerprint;
@@ -170,6 +170,8 @@ fn included(mut filter: Filter) -> Filter {
     filter.class.exclude.clear();
     filter.status.exclude.clear();
     filter.incident.exclude.clear();
+    filter.path.exclude.clear();
+    filter.header_path.exclude.clear();
     filter
 }
 
@@ -180,11 +182,14 @@ fn pairs(filter: &Filter) -> Vec<(&'static str, String)> {
         if values.is_empty() {
             continue;
         }
-        let value = match key {
-            Key::Text => values.join(" "),
-            _ => values.into_iter().map(quote).collect::<Vec<_>>().join(","),
-        };
-        pairs.push((key.name(Form::Query), value));
+        let name = key.name(Form::Query);
+        match key.kind() {
+            Kind::Words => pairs.push((name, values.join(" "))),
+            Kind::Paths => pairs.extend(values.into_iter().map(|path| (name, quote(path)))),
+            Kind::List | Kind::Single => {
+                pairs.push((name, values.into_iter().map(quote).collect::<Vec<_>>().join(",")));
+            }
+        }
     }
     pairs
 }
@@ -233,11 +238,13 @@ fn filter(
     );
     let times =
         (option::weighted(0.3, when.clone()), option::weighted(0.3, when), bounds(length), bounds(count));
-    (names, choices, times, rarely(search)).prop_map(|(names, choices, times, search)| {
+    let inside = (rarely(search.clone()), rarely(paths()), rarely(paths()));
+    (names, choices, times, rarely(search), inside).prop_map(|(names, choices, times, search, inside)| {
         let mut names = names.into_iter();
         let mut next = || names.next().unwrap();
         let (class, status, incident, held) = choices;
         let (since, until, age, retries) = times;
+        let (body, path, header_path) = inside;
         // A range of time that cannot hold a letter is refused.
         let until = until.filter(|until| match (since, until) {
             (Some(When::At(since)), When::At(until)) => since < *until,
@@ -264,8 +271,27 @@ fn filter(
             age: if age.min == age.max { Bounds { max: None, ..age } } else { age },
             retries,
             words: Words::of(&search),
+            body: Words::of(&body),
+            path,
+            header_path,
         }
     })
+}
+
+fn paths() -> impl Strategy<Value = Paths> {
+    let text = select(vec![
+        "$",
+        "$.a",
+        "$.a=1",
+        " $.a = a b ",
+        r#"$.a="x, \\ \" y""#,
+        "$['a b',\"c\\\"\"][?@.x == '=' && length(@) > 1]",
+        "$[?@['\u{85}\u{3000}']]=é\u{1b}",
+        "$.a={\"b\": [1, 2.50]}",
+        "$..*=-1e5",
+    ]);
+    let some = btree_set(text.prop_map(|text| PathCondition::parse(text).unwrap()), 0..4);
+    (some.clone(), some).prop_map(|(include, exclude)| Paths { include, exclude })
 }
 
 /// Mostly the empty value: a filter with every field set matches nothing.
@@ -333,7 +359,7 @@ fn letter() -> impl Strategy<Value = Letter> {
             error_code: maybe(),
             error_message: name(),
             class,
-            fingerprint: Fingerprint::of("", ""),
+            fingerprint: Fingerprint::stored("v1:00".into()),
             incident,
             retry_count,
             max_retries: None,
@@ -354,8 +380,46 @@ fn letter() -> impl Strategy<Value = Letter> {
 /// Pieces of filters in any order.
 fn soup() -> impl Strategy<Value = String> {
     let piece = select(vec![
-        "queue", "status", "since", "age", "retries", "text", "held", ":", ":", "-", "\"", "\\", ",", " ",
-        " ", "\u{3000}", ">", "<", "=", "..", "1", "7d", "pending", "yes", "é", "\0", "x",
+        "queue",
+        "status",
+        "since",
+        "age",
+        "retries",
+        "text",
+        "held",
+        ":",
+        ":",
+        "-",
+        "\"",
+        "\\",
+        ",",
+        " ",
+        " ",
+        "\u{3000}",
+        ">",
+        "<",
+        "=",
+        "..",
+        "1",
+        "7d",
+        "pending",
+        "yes",
+        "é",
+        "\0",
+        "x",
+        "body",
+        "path:$",
+        "headerPath:$",
+        "[",
+        "]",
+        "?",
+        "@",
+        ".a",
+        "'",
+        "==",
+        "(",
+        ")",
+        "&&",
     ]);
     vec(piece, 0..16).prop_map(|pieces| pieces.concat())
 }
@@ -368,7 +432,17 @@ fn any_json() -> impl Strategy<Value = Value> {
         (0..9_u32).prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         soup().prop_map(Value::from),
-        select(vec!["7d", "1h", "pending", "transient", "2026-11-15T03:00:00Z"]).prop_map(Value::from),
+        select(vec![
+            "7d",
+            "1h",
+            "$.a",
+            "$.a=\"\u{1b}\"",
+            "$[",
+            "pending",
+            "transient",
+            "2026-11-15T03:00:00Z"
+        ])
+        .prop_map(Value::from),
     ];
     let name = select(vec![
         "queue",
@@ -381,6 +455,9 @@ fn any_json() -> impl Strategy<Value = Value> {
         "retryCount",
         "text",
         "held",
+        "body",
+        "path",
+        "headerPath",
         "not",
         "min",
         "max",

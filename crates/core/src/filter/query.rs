@@ -4,13 +4,13 @@
 
 use super::Filter;
 use super::error::FilterError;
-use super::key::{Form, Key, QUERY_KEYS, Side};
+use super::key::{Form, Key, Kind, QUERY_KEYS, Side};
 use super::text::Scanner;
 use super::value::within_bytes;
 
 impl Filter {
     /// The parameters that belong to the filter; a caller keeps its own, such as `limit`, to itself.
-    pub const QUERY_KEYS: [&'static str; 19] = QUERY_KEYS;
+    pub const QUERY_KEYS: [&'static str; 22] = QUERY_KEYS;
 
     /// Reads decoded parameters. What `q` says has to hold as well; therefore a key whose values stand in both places
     /// is refused unless they are the same: either would otherwise widen the other.
@@ -28,12 +28,14 @@ impl Filter {
                 continue;
             }
             let key = Key::find(name, Form::Query).ok_or_else(|| Key::unknown(name, name, Form::Query))?;
-            if key == Key::Text {
-                filter.search(value)?;
-            } else {
-                let values = Scanner { rest: value }.values(key, Form::Query, |_| false)?;
-                filter.add(key, Form::Query, Side::Include, &values)?;
-            }
+            let values = match key.kind() {
+                // Any text can be searched for, so quotes and commas mean nothing.
+                Kind::Words => vec![value.to_owned()],
+                Kind::List | Kind::Single | Kind::Paths => {
+                    Scanner { rest: value }.values(key, Form::Query, |_| false)?
+                }
+            };
+            filter.add(key, Form::Query, Side::Include, &values)?;
         }
         for other in typed {
             filter.and(&other)?;
@@ -44,16 +46,17 @@ impl Filter {
     fn and(&mut self, other: &Filter) -> Result<(), FilterError> {
         for key in Key::ALL {
             let (ours, theirs) = (self.values(key, Side::Include), other.values(key, Side::Include));
-            // More words narrow the filter, as more excluded values do.
-            if key != Key::Text && !ours.is_empty() && !theirs.is_empty() && ours != theirs {
-                return Err(FilterError::Both { key: key.name(Form::Query) });
+            match key.kind() {
+                Kind::List | Kind::Single if !ours.is_empty() && !theirs.is_empty() && ours != theirs => {
+                    return Err(FilterError::Both { key: key.name(Form::Query) });
+                }
+                // More words and conditions narrow the filter, as more excluded values do.
+                Kind::List | Kind::Single | Kind::Words | Kind::Paths => {}
             }
             for side in [Side::Include, Side::Exclude] {
-                let values = other.values(key, side);
-                if key == Key::Text {
-                    values.iter().for_each(|word| self.words.add(word));
-                } else if !values.is_empty() {
-                    self.add(key, Form::Query, side, &values)?;
+                // One by one, because words are not taken as a list.
+                for value in other.values(key, side) {
+                    self.add(key, Form::Query, side, &[value])?;
                 }
             }
         }

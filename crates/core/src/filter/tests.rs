@@ -34,6 +34,10 @@ fn a_filter_reads_the_same_in_every_form() {
         r#"Refused text:"Connection (os error 111)" refused"#,
         "queue:\"a\u{0}\n\"",
         "  queue:-x\t-error:-y  ",
+        r#"body:acme body:"ACME Corp, 4711" body:x"#,
+        "path:$.items[?@.sku=='A-1'] path:$.customer.id=4711 -path:$.test path:$.a[0,1]",
+        r#"path:"$.name=\"Ann Lee\"" headerPath:"$['x-tenant'] = acme" -headerPath:$.retry=3"#,
+        r#"path:"$.items[?@.price > 10 && @.name == \"x\"]=1,5""#,
     ] {
         let filter = Filter::from_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let canonical = filter.to_string();
@@ -97,6 +101,22 @@ fn a_text_that_is_refused_says_how_to_mend_it() {
         "text:a,b",
         "\"?!\"",
         "queue:x -",
+        "body:a,b",
+        "body:…",
+        "-body:a",
+        "path:",
+        "path:x",
+        "path:$.a[?",
+        "path:$.a[?@.b > 1]",
+        "path:$.a,$.b",
+        "path:\"$.a\",\"$.b\"",
+        "path:$.a=\"x y\"",
+        "path:$.a==1",
+        "path:$.a=",
+        "path:\"$.a=\\\"x\"",
+        "path:$..a..b",
+        "headerPath:$[?@[?@.a]]",
+        "-headerPath:$\u{1b}",
     ] {
         listing.push_str(&format!("{text:?}\n  {}\n", refusal(Filter::from_text(text))));
     }
@@ -105,7 +125,7 @@ fn a_text_that_is_refused_says_how_to_mend_it() {
 
 #[test]
 fn a_query_string_has_one_parameter_for_each_key() {
-    let cases: [(&[(&str, &str)], &str); 8] = [
+    let cases: [(&[(&str, &str)], &str); 10] = [
         (&[], ""),
         (&[("q", "")], ""),
         (
@@ -119,6 +139,16 @@ fn a_query_string_has_one_parameter_for_each_key() {
         ),
         (&[("text", "connection, \"refused"), ("q", "refused os queue:a")], "queue:a connection refused os"),
         (&[("status", "pending"), ("q", "status:pending -queue:x")], "-queue:x status:pending"),
+        (
+            &[
+                ("body", "\"acme, corp"),
+                ("path", "$.a[0,1]"),
+                ("path", r#"$["b c"]="d, e""#),
+                ("q", "path:$.x body:y"),
+            ],
+            r#"body:"acme corp y" path:"$.a[0,1]" path:$.x path:"$[\"b c\"]=\"d, e\"""#,
+        ),
+        (&[("path", "\"$.a=b\""), ("q", "path:$.a=b")], "path:$.a=b"),
         (
             &[("queue", "-x"), ("age", "<1d"), ("since", "2026-11-15T03:00:00Z")],
             "queue:-x since:2026-11-15T03:00:00.000Z age:<P1D",
@@ -162,6 +192,10 @@ fn json_takes_a_value_or_a_list() {
             "since:P1D until:2026-11-15T03:00:00.000Z retries:3",
         ),
         (json!({"text": "connection refused"}), "connection refused"),
+        (
+            json!({"body": "acme corp", "path": "$.a", "headerPath": ["$.b=1", "$.c"], "not": {"path": ["$.d"]}}),
+            r#"body:"acme corp" path:$.a -path:$.d headerPath:$.b=1 headerPath:$.c"#,
+        ),
         // DLQ's filter criteria, as its document has them.
         (
             json!({
@@ -209,6 +243,9 @@ fn json_of_the_wrong_shape_is_refused_by_key() {
         json!({"not": {"queue": 1}}),
         json!({"not": {"text": "x"}}),
         json!({"not": {"not": {}}}),
+        json!({"path": 4711}),
+        json!({"path": "$.a["}),
+        json!({"not": {"body": "x"}}),
     ] {
         listing.push_str(&format!("{value}\n  {}\n", refusal(Filter::from_json(&value))));
     }
@@ -227,6 +264,14 @@ fn a_filter_has_limits() {
     assert_eq!(refusal(error), "`queue` has more than 50 values; use a pattern with `*`, or several filters");
     let error = Filter::from_text(&listed(limits::FILTER_VALUES_MAX + 1));
     assert_eq!(error, Err(FilterError::TooManyValues { key: "text" }));
+
+    let paths = |count: usize| (0..count).map(|n| format!("path:$.a{n} ")).collect::<String>();
+    assert!(Filter::from_text(&paths(limits::FILTER_PATHS_MAX)).is_ok());
+    let error = Filter::from_text(&paths(limits::FILTER_PATHS_MAX + 1));
+    assert_eq!(
+        refusal(error),
+        "`path` has more than 10 conditions; one path can hold several, such as $[?@.a==1 && @.b==2]"
+    );
 
     let long = "x".repeat(limits::FILTER_BYTES_MAX);
     assert_eq!(Filter::from_text(&format!(" {long}")), Err(FilterError::TooLong { bytes: 4_097 }));
@@ -272,7 +317,7 @@ fn the_hash_tells_filters_apart_and_not_their_spelling() {
 #[test]
 fn every_query_key_is_named_once() {
     let keys = "queue type errorType class code status source incident subscriber aggregate tenant eventId held \
-                since until age retryCount text q";
+                since until age retryCount text body path headerPath q";
     assert_eq!(Filter::QUERY_KEYS.join(" "), keys);
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::Filter;
 use super::error::FilterError;
-use super::key::{Form, Key, Side, shown};
+use super::key::{Form, Key, Kind, Side, shown};
 use super::value::within_bytes;
 
 impl Filter {
@@ -34,12 +34,18 @@ impl fmt::Display for Filter {
                 if values.is_empty() {
                     continue;
                 }
-                if key == Key::Text {
+                let name = key.name(Form::Text);
+                match key.kind() {
                     // Words hold nothing but letters and digits, so they need neither key nor quotes.
-                    tokens.extend(values);
-                } else {
-                    let values: Vec<String> = values.into_iter().map(quote).collect();
-                    tokens.push(format!("{sign}{}:{}", key.name(Form::Text), values.join(",")));
+                    Kind::Words if key == Key::Text => tokens.extend(values),
+                    Kind::Words => tokens.push(format!("{sign}{name}:{}", quote(values.join(" ")))),
+                    Kind::Paths => {
+                        tokens.extend(values.into_iter().map(|path| format!("{sign}{name}:{}", quote(path))));
+                    }
+                    Kind::List | Kind::Single => {
+                        let values: Vec<String> = values.into_iter().map(quote).collect();
+                        tokens.push(format!("{sign}{name}:{}", values.join(",")));
+                    }
                 }
             }
         }
@@ -103,7 +109,7 @@ impl<'a> Scanner<'a> {
         &self.rest[..end]
     }
 
-    /// Takes values between commas, up to a character that `ends` them.
+    /// Takes values between commas, up to a character that `ends` them. Commas do not part a path, which may hold some.
     pub(super) fn values(
         &mut self,
         key: Key,
@@ -115,9 +121,9 @@ impl<'a> Scanner<'a> {
             let start = self.rest;
             values.push(self.value(key, form, ends)?);
             match self.rest.strip_prefix(',') {
-                Some(rest) => self.rest = rest,
-                None if self.rest.is_empty() || self.rest.starts_with(ends) => return Ok(values),
-                None => {
+                Some(rest) if key.kind() != Kind::Paths => self.rest = rest,
+                Some(_) | None if self.rest.is_empty() || self.rest.starts_with(ends) => return Ok(values),
+                Some(_) | None => {
                     let end = start.len() - self.rest.len() + self.token().len();
                     return Err(FilterError::StrayQuote { value: shown(&start[..end]) });
                 }
@@ -138,13 +144,16 @@ impl<'a> Scanner<'a> {
             }
             return Ok(value);
         }
-        let end = self.rest.find(|c| c == ',' || ends(c)).unwrap_or(self.rest.len());
+        let parts = |c| c == ',' && key.kind() != Kind::Paths;
+        let end = self.rest.find(|c| parts(c) || ends(c)).unwrap_or(self.rest.len());
         let (value, rest) = self.rest.split_at(end);
         let value = value.trim();
         if value.is_empty() {
             return Err(FilterError::NoValue { key: key.name(form), form });
         }
-        if value.contains('"') {
+        // A path that goes on to the end may hold quotes; one that a space ends may have been cut at one inside of them.
+        let kept_whole = key.kind() == Kind::Paths && spaced;
+        if value.contains('"') && !kept_whole {
             return Err(FilterError::StrayQuote { value: shown(value) });
         }
         self.rest = rest;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::error::FilterError;
-use super::key::{Form, Key, Side, nearest, shown};
-use super::words::words;
-use super::{Bounds, Choice, Filter, Held, Patterns, When};
+use super::key::{Form, Key, Kind, Side, nearest, shown};
+use super::words::{Words, words};
+use super::{Bounds, Choice, Filter, Held, PathCondition, Paths, Patterns, When};
 use crate::class::ErrorClass;
 use crate::duration::Length;
 use crate::id::IncidentId;
@@ -16,7 +16,8 @@ use crate::pattern::Pattern;
 use crate::time::{Time, TimeError};
 
 impl Filter {
-    /// Adds values to a key. Several values of a list widen it; a second value of anything else must be the same.
+    /// Adds values to a key. Several values of a list widen it, several words or conditions narrow it, and a second value
+    /// of anything else must be the same.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -45,17 +46,16 @@ impl Filter {
             Key::Age => self.age.narrow(age(one()?)?, name)?,
             Key::Retries => self.retries.narrow(retries(one()?, name)?, name)?,
             Key::Text => self.search(one()?)?,
+            Key::Body => search(&mut self.body, one()?)?,
+            Key::Path => conditions(&mut self.path, key, form, side, values)?,
+            Key::HeaderPath => conditions(&mut self.header_path, key, form, side, values)?,
         }
         Ok(())
     }
 
-    /// Adds the words of a text. One without words is refused, because leaving it out would match everything.
+    /// Adds the words of a text to search for them in what the letter's columns say.
     pub(super) fn search(&mut self, text: &str) -> Result<(), FilterError> {
-        if words(text).next().is_none() {
-            return Err(FilterError::NoWords { value: shown(text) });
-        }
-        self.words.add(text);
-        Ok(())
+        search(&mut self.words, text)
     }
 
     /// The values of a key as `add` takes them.
@@ -79,9 +79,11 @@ impl Filter {
             (Key::Age, Side::Include) => age_text(&self.age).into_iter().collect(),
             (Key::Retries, Side::Include) => retries_text(&self.retries).into_iter().collect(),
             (Key::Text, Side::Include) => self.words.iter().map(str::to_owned).collect(),
-            (Key::Held | Key::Since | Key::Until | Key::Age | Key::Retries | Key::Text, Side::Exclude) => {
-                vec![]
-            }
+            (Key::Body, Side::Include) => self.body.iter().map(str::to_owned).collect(),
+            (Key::Path, _) => self.path.texts(side),
+            (Key::HeaderPath, _) => self.header_path.texts(side),
+            (Key::Held | Key::Since | Key::Until | Key::Age, Side::Exclude) => vec![],
+            (Key::Retries | Key::Text | Key::Body, Side::Exclude) => vec![],
         }
     }
 
@@ -89,8 +91,15 @@ impl Filter {
     pub(super) fn check(self, form: Form) -> Result<Filter, FilterError> {
         for key in Key::ALL {
             let count = self.values(key, Side::Include).len() + self.values(key, Side::Exclude).len();
-            if count > limits::FILTER_VALUES_MAX {
-                return Err(FilterError::TooManyValues { key: key.name(form) });
+            let key_name = key.name(form);
+            match key.kind() {
+                Kind::Paths if count > limits::FILTER_PATHS_MAX => {
+                    return Err(FilterError::TooManyPaths { key: key_name });
+                }
+                Kind::List | Kind::Single | Kind::Words if count > limits::FILTER_VALUES_MAX => {
+                    return Err(FilterError::TooManyValues { key: key_name });
+                }
+                Kind::List | Kind::Single | Kind::Words | Kind::Paths => {}
             }
         }
         // A canonical text that is too long could not be read back.
@@ -212,6 +221,34 @@ fn only(key: Key, form: Form, side: Side, values: &[String]) -> Result<&str, Fil
         [value] => Ok(value),
         _ => Err(FilterError::OneValue { key: name }),
     }
+}
+
+/// Adds the words of a text. One without words is refused, because leaving it out would match everything.
+fn search(found: &mut Words, text: &str) -> Result<(), FilterError> {
+    if words(text).next().is_none() {
+        return Err(FilterError::NoWords { value: shown(text) });
+    }
+    found.add(text);
+    Ok(())
+}
+
+fn conditions(
+    paths: &mut Paths,
+    key: Key,
+    form: Form,
+    side: Side,
+    values: &[String],
+) -> Result<(), FilterError> {
+    for value in values {
+        let condition = PathCondition::parse(value).map_err(|error| FilterError::BadPath {
+            key: key.name(form),
+            path: shown(value),
+            error,
+            form,
+        })?;
+        paths.add(side, condition);
+    }
+    Ok(())
 }
 
 fn class(value: &str) -> Result<ErrorClass, FilterError> {

@@ -1,5 +1,10 @@
-//! Words: what the text search compares. Stores index exactly what `indexed_text` gives, so that all agree.
+//! Words: what the text search compares. Stores index exactly what `indexed_text` and `content_words` give, so that
+//! all agree.
 
+use std::collections::{BTreeSet, HashSet};
+
+use crate::envelope::Envelope;
+use crate::json_path::{Json, NotRead};
 use crate::letter::cut;
 use crate::limits;
 
@@ -39,8 +44,12 @@ impl Words {
         if self.0.is_empty() {
             return true;
         }
-        let indexed = indexed_text(letter_type, error_type, message);
-        self.0.iter().all(|wanted| indexed.split(' ').any(|word| word.starts_with(wanted.as_str())))
+        self.begin_each_a_word(indexed_text(letter_type, error_type, message).split(' '))
+    }
+
+    /// Whether every one of these begins some of the words.
+    pub(super) fn begin_each_a_word<'a>(&self, words: impl Iterator<Item = &'a str> + Clone) -> bool {
+        self.0.iter().all(|wanted| words.clone().any(|word| word.starts_with(wanted.as_str())))
     }
 }
 
@@ -62,7 +71,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
 
 /// What the text search knows of a letter: its distinct words in their order, between single spaces.
 pub fn indexed_text(letter_type: &str, error_type: &str, message: &str) -> String {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut text = String::new();
     for word in [letter_type, error_type, message].into_iter().flat_map(words) {
         if seen.len() == limits::INDEXED_WORDS_MAX {
@@ -78,6 +87,70 @@ pub fn indexed_text(letter_type: &str, error_type: &str, message: &str) -> Strin
         seen.insert(word);
     }
     text
+}
+
+/// The words that a letter is found by with `body`, each once and sorted: of its header values and of its body.
+///
+/// Of a JSON body these are the words of all names, texts and numbers, of another text its words, and of bytes that are
+/// no text none. Only so many words are taken, and only from so much text, that of the headers first.
+pub fn content_words(envelope: &Envelope) -> Vec<String> {
+    content_words_and_json(envelope).0
+}
+
+/// The same words, and the body as JSON where it is, because it was read for them anyway.
+pub(super) fn content_words_and_json(envelope: &Envelope) -> (Vec<String>, Result<Json<'_>, NotRead>) {
+    let mut headers = Found::nothing();
+    for (_, value) in envelope.headers() {
+        headers.add(value);
+    }
+    let mut body = headers.clone();
+    let document = body_json(envelope, &mut |text| body.add(text));
+    if document.is_err() {
+        // What was found on the way belongs to no document.
+        body = headers;
+        if let Ok(text) = str::from_utf8(envelope.body()) {
+            body.add(text);
+        }
+    }
+    (body.words.into_iter().collect(), document)
+}
+
+/// The body as JSON; hands over its names, texts and numbers on the way.
+pub(super) fn body_json<'a>(
+    envelope: &'a Envelope,
+    found: &mut dyn FnMut(&str),
+) -> Result<Json<'a>, NotRead> {
+    let body = envelope.body();
+    if body.len() > limits::JSON_BODY_BYTES_MAX {
+        return Err(NotRead::TooMuch);
+    }
+    Json::read_with(str::from_utf8(body).map_err(|_| NotRead::NotJson)?, found)
+}
+
+/// Words of a letter, as many as are looked at, and from as much text.
+#[derive(Clone)]
+struct Found {
+    words: BTreeSet<String>,
+    bytes_left: usize,
+}
+
+impl Found {
+    fn nothing() -> Found {
+        Found { words: BTreeSet::new(), bytes_left: limits::CONTENT_TEXT_BYTES_MAX }
+    }
+
+    fn add(&mut self, text: &str) {
+        let text = &text[..text.floor_char_boundary(self.bytes_left)];
+        self.bytes_left -= text.len();
+        for word in words(text) {
+            if self.words.len() == limits::CONTENT_WORDS_MAX {
+                // Nothing can be added any more, so nothing is read any more.
+                self.bytes_left = 0;
+                return;
+            }
+            self.words.insert(word);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ const TABLES: [(&str, &str); 5] = [
 /// Stands for no letter: counters are written once per commit, after all letters.
 const AT_THE_END: i64 = i64::MAX;
 
+/// The minute that all letters came in.
+const MINUTE: i64 = 29_000_040;
+
 /// What one batch writes, letter by letter as a capture does: the letter, the statement, its values.
 pub struct Batch {
     writes: Vec<(i64, usize, Vec<Value>)>,
@@ -45,6 +48,9 @@ pub async fn rows(texts: &[Vec<String>]) -> Rows {
     let conn = Connection::open(bed.folder.path().join("lazaret.db")).expect("the file opens");
     let mut statements = Vec::new();
     let mut before = Batch { writes: Vec::new() };
+    // The sums of incidents are added up anew, as the letters are.
+    conn.execute_batch("update incidents set letters = 0, unsettled = 0, last_seen_at = 0")
+        .expect("it can be written");
     for table in ["incidents", "fingerprints"] {
         let rows = read_table(&conn, table, "1");
         before.writes.extend(rows.into_iter().map(|row| (0, statements.len(), row.values)));
@@ -69,13 +75,19 @@ pub async fn rows(texts: &[Vec<String>]) -> Rows {
          on conflict (dimension, value, term) do update set letters = letters + excluded.letters"
             .into(),
     );
-    let series = statements.len();
+    let flows = statements.len();
     statements.push(
-        "insert into series (minute, dimension, value, arrived, departed) values (?1, ?2, ?3, ?4, 0)
-         on conflict (minute, dimension, value) do update set arrived = arrived + excluded.arrived"
+        "insert into flows (dimension, value, step, minute, arrived, departed) values (?1, ?2, ?3, ?4, ?5, 0)
+         on conflict (dimension, value, step, minute) do update set arrived = arrived + excluded.arrived"
             .into(),
     );
-    add_derived(&conn, &mut batches, into, [words, counters, series]);
+    let incidents = statements.len();
+    statements.push(
+        "update incidents set letters = letters + ?2, unsettled = unsettled + ?2, last_seen_at = ?3
+          where id = (select incident from fingerprints where fingerprint = ?1)"
+            .into(),
+    );
+    add_derived(&conn, &mut batches, into, [words, counters, flows, incidents]);
     for batch in &mut batches {
         batch.writes.sort_by_key(|(letter, statement, _)| (*letter, *statement));
     }
@@ -171,9 +183,9 @@ fn add_derived(
     conn: &Connection,
     batches: &mut [Batch],
     into: impl Fn(i64) -> usize,
-    statements: [usize; 3],
+    statements: [usize; 4],
 ) {
-    let [words, counters, series] = statements;
+    let [words, counters, flows, incidents] = statements;
     let mut statement = conn
         .prepare(
             "select letter, source, queue, type, error_type, class, fingerprint, error_message, created_at
@@ -202,22 +214,22 @@ fn add_derived(
     for (batch, counted) in batches.iter_mut().zip(counted) {
         for ((dimension, value), letters) in counted {
             let dimension_value = Value::Text(dimension.into());
-            if ["source", "queue", "type"].contains(&dimension) {
-                let minute = Value::Integer(29_000_000);
-                let values = vec![
-                    minute,
-                    dimension_value.clone(),
-                    Value::Text(value.clone()),
-                    Value::Integer(letters),
-                ];
-                batch.writes.push((AT_THE_END, series, values));
+            let (value, letters) = (Value::Text(value), Value::Integer(letters));
+            if ["all", "source", "queue", "type", "fingerprint"].contains(&dimension) {
+                for step in [1, 60] {
+                    let at = [Value::Integer(step), Value::Integer(MINUTE)];
+                    let mut values = vec![dimension_value.clone(), value.clone()];
+                    values.extend(at);
+                    values.push(letters.clone());
+                    batch.writes.push((AT_THE_END, flows, values));
+                }
+            }
+            if dimension == "fingerprint" {
+                let values = vec![value.clone(), letters.clone(), Value::Integer(MINUTE * 60_000)];
+                batch.writes.push((AT_THE_END, incidents, values));
             }
             let term = Value::Text("pending".into());
-            batch.writes.push((
-                AT_THE_END,
-                counters,
-                vec![dimension_value, Value::Text(value), term, Value::Integer(letters)],
-            ));
+            batch.writes.push((AT_THE_END, counters, vec![dimension_value, value, term, letters]));
         }
     }
 }

@@ -74,7 +74,7 @@ fn report(name: &str, mut waits: Vec<Duration>, medians: &mut Vec<f64>, before: 
     medians.push(ms(0.5));
 }
 
-async fn fill(bed: &Bed, letters: usize) {
+pub async fn fill(bed: &Bed, letters: usize) {
     let mut from = 0;
     while from < letters {
         let to = letters.min(from + BATCH);
@@ -106,13 +106,20 @@ async fn list(bed: &Bed, case: &Case) -> Vec<Duration> {
     waits
 }
 
-async fn page(
+pub async fn page(
     bed: &Bed,
     filter: Filter,
     after: Option<lazaret_core::cursor::LastKey>,
 ) -> lazaret_store::page::LetterPage {
     let now = bed.app.clock.now();
-    let query = PageQuery { filter, now, sort: Sort::default(), limit: limits::PAGE_ROWS, after };
+    let query = PageQuery {
+        filter,
+        now,
+        sort: Sort::default(),
+        limit: limits::PAGE_ROWS,
+        after,
+        scan_max: PageQuery::SCAN_MAX,
+    };
     bed.app.store.list(query).await.expect("a page comes")
 }
 

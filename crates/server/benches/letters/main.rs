@@ -1,14 +1,19 @@
 //! What the embedded store and the API can do on this machine, each figure beside the bare loop that does the same work.
 //!
-//! `cargo xtask bench` runs it; `--letters 1000000` lists and filters at a million, `--only capture|clients|lists` a part.
+//! `cargo xtask bench` runs it; `--letters 1000000` lists and filters at a million, `--only PART` one part.
 
 mod capture;
 mod clients;
 mod floor;
 mod lists;
+mod regroup;
 mod sample;
+mod search;
 
 use std::path::Path;
+
+/// What can be measured by itself.
+const PARTS: [&str; 5] = ["capture", "clients", "lists", "search", "regroup"];
 
 struct Options {
     sizes: Vec<usize>,
@@ -20,7 +25,8 @@ fn main() {
         Ok(options) => options,
         Err(message) => {
             eprintln!(
-                "error: {message}\nhint: cargo xtask bench [--letters N]… [--only capture|clients|lists]"
+                "error: {message}\nhint: cargo xtask bench [--letters N]… [--only {}]",
+                PARTS.join("|")
             );
             std::process::exit(2);
         }
@@ -33,6 +39,12 @@ fn main() {
     }
     if wanted("clients") {
         runtime.block_on(clients::run());
+    }
+    if wanted("search") {
+        runtime.block_on(search::run());
+    }
+    if wanted("regroup") {
+        runtime.block_on(regroup::run());
     }
     if wanted("lists") {
         runtime.block_on(lists::run(&options.sizes));
@@ -53,9 +65,8 @@ fn read_options(args: impl Iterator<Item = String>) -> Result<Options, String> {
                     .push(size.replace('_', "").parse().map_err(|_| format!("not a number: {size}"))?);
             }
             "--only" => {
-                let part =
-                    args.next().filter(|part| ["capture", "clients", "lists"].contains(&part.as_str()));
-                options.only = Some(part.ok_or("--only needs capture, clients or lists")?);
+                let part = args.next().filter(|part| PARTS.contains(&part.as_str()));
+                options.only = Some(part.ok_or_else(|| format!("--only needs one of {}", PARTS.join(", ")))?);
             }
             other => return Err(format!("unknown argument {other}")),
         }

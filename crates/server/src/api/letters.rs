@@ -1,4 +1,4 @@
-//! Finding letters: lists, counts, the whole entry, the exact bytes.
+//! Finding letters: lists, counts, the whole entry, the exact bytes. Reading parameters, as every list does it.
 
 use std::sync::Arc;
 
@@ -8,14 +8,16 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
 use lazaret_core::cursor::{self, Sort};
-use lazaret_core::filter::Filter;
+use lazaret_core::filter::{Filter, When};
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 use lazaret_store::page::PageQuery;
 use serde_json::Value;
 
+use super::groups;
 use super::problem::{Code, Problem};
-use super::wire::{LetterEntry, LetterList, LetterSummary, TotalBody, hex};
+use super::wire::entry::LetterEntry;
+use super::wire::{BodyIndexBody, LetterList, LetterSummary, ScanBody, TotalBody, hex};
 use crate::app::App;
 use crate::raw_json::shown;
 
@@ -60,12 +62,20 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
     }
     let hash = filter.hash();
     let after = after.map(|text| cursor::decode(text, sort, hash)).transpose()?;
-    let query = PageQuery { filter, now: app.clock.now(), sort, limit, after };
-    let page = app.store.list(query).await?;
+    let now = app.clock.now();
+    let page =
+        app.store.list(PageQuery { filter, now, sort, limit, after, scan_max: PageQuery::SCAN_MAX }).await?;
+    // Whoever waited for letters to be opened wants to know when that will be over.
+    let body_index = match page.scan {
+        Some(_) => Some(BodyIndexBody::of(&app, now).await?),
+        None => None,
+    };
     Ok(Json(LetterList {
         items: page.letters.iter().map(LetterSummary::from).collect(),
         total: page.total.into(),
         next_cursor: page.next.map(|last| cursor::encode(sort, hash, last)),
+        scan: page.scan.map(ScanBody::from),
+        body_index,
     }))
 }
 
@@ -144,7 +154,7 @@ pub(super) async fn show(
     let Some(original) = app.store.original(id, Some(history.letter.life)).await? else {
         return Err(Problem::no_letter(id));
     };
-    Ok(Json(LetterEntry::new(history, original)))
+    Ok(Json(LetterEntry::new(history, original, |subject| groups::group(&app, subject))))
 }
 
 /// Gives the exact bytes of the original.
@@ -198,6 +208,24 @@ fn text_header(text: &str) -> HeaderValue {
 
 /// Refuses a parameter that means nothing here, so that a slip does not widen what is asked.
 pub(super) fn unknown_parameter(key: &str, known: &[&str]) -> Problem {
-    Problem::new(Code::BadRequest, format!("the parameter `{}` is unknown", shown(key)))
-        .hint(format!("known: {}", known.join(", ")))
+    let problem = Problem::new(Code::BadRequest, format!("the parameter `{}` is unknown", shown(key)));
+    match known {
+        [] => problem.hint("no parameters are taken here"),
+        known => problem.hint(format!("known: {}", known.join(", "))),
+    }
+}
+
+/// Takes a parameter that may be given once; of two, either could be the one that was meant.
+pub(super) fn once<T>(slot: &mut Option<T>, key: &str, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
+        Some(_) => Err(Problem::new(Code::BadRequest, format!("{key} is given twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Reads `since` or `until` as the filter does: RFC 3339, or a length of time ago.
+pub(super) fn parse_when(key: &'static str, value: &str) -> Result<When, Problem> {
+    let filter = Filter::from_query([(key, value)])
+        .map_err(|error| Problem::new(Code::BadRequest, error.to_string()))?;
+    filter.since.or(filter.until).ok_or_else(|| Problem::new(Code::BadRequest, format!("{key} is no time")))
 }

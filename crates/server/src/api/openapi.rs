@@ -3,7 +3,9 @@
 use axum::Json;
 use utoipa::OpenApi;
 
-use super::{admin, decisions, letters, report, stats};
+use super::{
+    admin, decisions, events, incidents, letters, progress, report, series, stats, suggest, transfer,
+};
 
 /// Describes the routes that a verb has: on one letter, and by filter.
 macro_rules! decision_docs {
@@ -86,7 +88,15 @@ decision_docs! {
         decisions::operation,
         stats::stats,
         stats::ledger,
+        incidents::list,
+        incidents::show,
+        series::series,
+        suggest::suggest,
+        progress::progress,
+        transfer::export,
+        transfer::import,
         admin::audit,
+        events::events,
         admin::tokens,
         admin::create_token,
         admin::revoke_token,

@@ -41,6 +41,7 @@ pub enum Code {
     StoreUnavailable,
     StoreBusy,
     StoreFull,
+    TooManyReaders,
 }
 
 impl Code {
@@ -75,6 +76,7 @@ impl Code {
             Code::StoreUnavailable => ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE),
             Code::StoreBusy => ("store_busy", StatusCode::SERVICE_UNAVAILABLE),
             Code::StoreFull => ("store_full", StatusCode::SERVICE_UNAVAILABLE),
+            Code::TooManyReaders => ("too_many_readers", StatusCode::SERVICE_UNAVAILABLE),
         }
     }
 }
@@ -101,6 +103,11 @@ impl Problem {
 
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
         self.extra.insert(name.into(), value.into());
+        self
+    }
+
+    pub fn retry_after(mut self, seconds: u32) -> Problem {
+        self.retry_after_s = Some(seconds);
         self
     }
 

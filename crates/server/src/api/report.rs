@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::letters::{Pairs, unknown_parameter};
+use super::ndjson::{LineBounds, Lines, MEDIA_TYPES, half_sent};
 use super::problem::{Code, Problem, too_large};
 use crate::app::App;
 use crate::capture::capture;
@@ -80,9 +81,7 @@ pub(super) async fn report(
     let media_type = content_type.unwrap_or("application/json").split(';').next().unwrap_or("").trim();
     match media_type.to_ascii_lowercase().as_str() {
         "application/json" => report_json(&app, &source, request.into_body()).await,
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/x-jsonlines" => {
-            report_stream(&app, &source, request.into_body()).await
-        }
+        lines if MEDIA_TYPES.contains(&lines) => report_stream(&app, &source, request.into_body()).await,
         other => {
             Err(Problem::new(Code::UnsupportedMediaType, format!("`{}` is not taken here", shown(other)))
                 .hint("send application/json or application/x-ndjson"))
@@ -286,32 +285,14 @@ fn answer_item(
 }
 
 /// Reads a stream line by line and stores it in chunks; answered at the end.
-async fn report_stream(app: &Arc<App>, source: &str, mut body: Body) -> Result<Json<ReportAnswer>, Problem> {
+async fn report_stream(app: &Arc<App>, source: &str, body: Body) -> Result<Json<ReportAnswer>, Problem> {
     let mut stream = Stream { app, source, line: 0, chunk: Vec::new(), chunk_bytes: 0, answers: Vec::new() };
-    let mut open = BytesMut::new();
-    let mut bytes = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| stream.broken(half_sent(&error)))?;
-        let Ok(data) = frame.into_data() else { continue };
-        bytes += data.len();
-        if bytes > app.config.limits.ndjson_bytes_max {
-            return Err(
-                stream.broken(Problem::new(Code::TooLarge, "the stream is larger than this server takes"))
-            );
-        }
-        // Only what is new can hold the end of the line.
-        let mut from = open.len();
-        open.extend_from_slice(&data);
-        while let Some(end) = open[from..].iter().position(|byte| *byte == b'\n') {
-            let line = open.split_to(from + end + 1).freeze();
-            from = 0;
-            stream.add(line).await?;
-        }
-        if open.len() > app.config.limits.entry_bytes_max {
-            return Err(stream.broken(Problem::new(Code::TooLarge, "a line is longer than an entry may be")));
-        }
+    let limits = &app.config.limits;
+    let bounds = LineBounds { bytes_max: limits.ndjson_bytes_max, line_bytes_max: limits.entry_bytes_max };
+    let mut lines = Lines::new(body, bounds);
+    while let Some(line) = lines.next().await.map_err(|problem| stream.broken(problem))? {
+        stream.add(line).await?;
     }
-    stream.add(open.freeze()).await?;
     stream.store().await?;
     Ok(Json(ReportAnswer { items: stream.answers }))
 }
@@ -393,20 +374,4 @@ impl Stream<'_> {
             .with("itemsKept", self.answers.len())
             .hint("the items before are kept; send all again, what is known already is recognised")
     }
-}
-
-fn half_sent(error: &(dyn std::error::Error + 'static)) -> Problem {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<tower_http::timeout::TimeoutError>() {
-            return Problem::new(Code::Timeout, "the body came too slowly")
-                .hint("nothing was answered: send it again");
-        }
-        if error.is::<http_body_util::LengthLimitError>() {
-            return too_large();
-        }
-        cause = error.source();
-    }
-    Problem::new(Code::BadRequest, "the body broke off")
-        .hint("send it again; what is known already is recognised")
 }

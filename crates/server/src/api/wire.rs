@@ -1,17 +1,25 @@
 //! The shapes on the wire: camelCase, times in RFC 3339. The domain's types are converted here, by hand.
 
+pub(super) mod entry;
+pub(super) mod incident;
+
 use std::collections::BTreeMap;
 
 use lazaret_core::attempt::LetterError;
 use lazaret_core::class::Retryable;
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Standing;
+use lazaret_core::time::Time;
+use lazaret_store::StoreError;
 use lazaret_store::audit::AuditEntry;
 use lazaret_store::decision::{Operation, Skipped, Verb};
-use lazaret_store::page::{LetterHistory, Life, LifeAttempt, Original, Total};
+use lazaret_store::page::Total;
+use lazaret_store::search::{BodyIndex, Scan};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+
+use crate::app::App;
 
 /// What a person may do with a letter that stands like this, by the names of the API.
 pub(super) fn offered(standing: Standing) -> impl Iterator<Item = &'static str> {
@@ -115,58 +123,6 @@ pub(super) struct ErrorBody {
     pub extra: BTreeMap<String, Box<RawValue>>,
 }
 
-/// The whole entry.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LetterEntry {
-    #[serde(flatten)]
-    pub summary: LetterSummary,
-    /// The original event, verbatim.
-    #[schema(value_type = Object)]
-    pub original_event: Box<RawValue>,
-    /// Every failed run of every life, oldest first.
-    pub retry_history: Vec<AttemptBody>,
-    pub lives: Vec<LifeBody>,
-    /// What was reported with the present life and not obeyed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub reported: Option<Box<RawValue>>,
-}
-
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AttemptBody {
-    pub life: u32,
-    pub timestamp: Option<String>,
-    pub error: ErrorBody,
-    /// Milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub processing_duration: Option<u64>,
-    /// Fields of the attempt that were reported under other names.
-    #[serde(flatten)]
-    #[schema(ignore)]
-    pub extra: BTreeMap<String, Box<RawValue>>,
-}
-
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LifeBody {
-    pub life: u32,
-    pub captured_at: String,
-    pub died_at: String,
-    #[schema(value_type = String)]
-    pub class: &'static str,
-    pub fingerprint: String,
-    pub content_type: String,
-    pub body_bytes: u64,
-    pub sha256: String,
-    pub retry_count: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_retries: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub redrive_id: Option<String>,
-}
-
 impl From<&Letter> for LetterSummary {
     fn from(letter: &Letter) -> LetterSummary {
         LetterSummary {
@@ -221,33 +177,8 @@ impl From<&Letter> for LetterSummary {
     }
 }
 
-impl LetterEntry {
-    /// Puts the entry together; an original that is not JSON is shown as null and had at `/body`.
-    pub fn new(history: LetterHistory, original: Original) -> LetterEntry {
-        let LetterHistory { letter, lives, attempts } = history;
-        let mut summary = LetterSummary::from(&letter);
-        let present = lives.iter().find(|life| life.life == letter.life);
-        let fatal = present.and_then(|life| attempts.iter().find(|attempt| attempt.ordinal == life.fatal));
-        if let Some(fatal) = fatal {
-            summary.error = ErrorBody::from(&fatal.attempt.error);
-        }
-        let text = std::str::from_utf8(original.envelope.body()).ok().map(str::to_owned);
-        LetterEntry {
-            summary,
-            original_event: text.and_then(raw).unwrap_or_else(null),
-            reported: present.and_then(|life| life.reported.clone()).and_then(raw),
-            retry_history: attempts.iter().map(AttemptBody::from).collect(),
-            lives: lives.iter().map(LifeBody::from).collect(),
-        }
-    }
-}
-
 fn raw(text: String) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
-}
-
-fn null() -> Box<RawValue> {
-    RawValue::NULL.to_owned()
 }
 
 fn fields(text: Option<&String>) -> BTreeMap<String, Box<RawValue>> {
@@ -267,36 +198,6 @@ impl From<&LetterError> for ErrorBody {
     }
 }
 
-impl From<&LifeAttempt> for AttemptBody {
-    fn from(attempt: &LifeAttempt) -> AttemptBody {
-        AttemptBody {
-            life: attempt.life,
-            timestamp: attempt.attempt.at.map(|at| at.to_string()),
-            error: ErrorBody::from(&attempt.attempt.error),
-            processing_duration: attempt.attempt.duration_ms,
-            extra: fields(attempt.attempt.extra.as_ref()),
-        }
-    }
-}
-
-impl From<&Life> for LifeBody {
-    fn from(life: &Life) -> LifeBody {
-        LifeBody {
-            life: life.life,
-            captured_at: life.captured_at.to_string(),
-            died_at: life.died_at.to_string(),
-            class: life.class.name(),
-            fingerprint: life.fingerprint.to_string(),
-            content_type: life.content_type.clone(),
-            body_bytes: life.body_bytes,
-            sha256: hex(&life.sha256),
-            retry_count: life.retry_count,
-            max_retries: life.max_retries,
-            redrive_id: life.redrive.map(|id| id.to_string()),
-        }
-    }
-}
-
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -309,6 +210,52 @@ pub(super) struct LetterList {
     pub total: TotalBody,
     /// Pass it as `cursor` for the next page; null on the last one.
     pub next_cursor: Option<String>,
+    /// Present when letters had to be opened to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanBody>,
+    /// Present together with `scan`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_index: Option<BodyIndexBody>,
+}
+
+/// What a page cost that indexes alone could not answer.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScanBody {
+    /// Letters that were opened.
+    pub letters: u64,
+    /// Whether time ran out before the page was full: the next page goes on from there.
+    pub cut_short: bool,
+}
+
+impl From<Scan> for ScanBody {
+    fn from(scan: Scan) -> ScanBody {
+        ScanBody { letters: scan.letters, cut_short: scan.cut_short }
+    }
+}
+
+/// How far the index of bodies has come.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BodyIndexBody {
+    /// on or off
+    #[schema(value_type = String)]
+    pub state: &'static str,
+    pub indexed: u64,
+    /// Lives that are not in it yet; searches look into them one by one.
+    pub behind: u64,
+    /// How long the oldest of them has been waiting.
+    pub lag_ms: u64,
+}
+
+impl BodyIndexBody {
+    /// How far the index is now. One that is switched off is not filled, whatever it still holds.
+    pub async fn of(app: &App, now: Time) -> Result<BodyIndexBody, StoreError> {
+        let BodyIndex { indexed, behind, behind_since } = app.store.body_index().await?;
+        let lag_ms = behind_since.map_or(0, |since| now.since(since).max(0).unsigned_abs());
+        let state = if app.config.search.bodies { "on" } else { "off" };
+        Ok(BodyIndexBody { state, indexed, behind, lag_ms })
+    }
 }
 
 #[derive(Serialize, ToSchema)]

@@ -1,6 +1,7 @@
 //! Turns settings into a configuration. Goes on after a problem with the default, so that all of them are found.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use lazaret_core::class::{Conditions, ErrorClass, StatusRange};
 use lazaret_core::limits;
@@ -9,13 +10,18 @@ use lazaret_core::pattern::Pattern;
 use super::event_path::EventPath;
 use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
-use super::{ClassRule, Config, LimitsConfig, LogConfig, REPORT_SOURCE, SourceConfig, SourceKind, value};
+use super::{
+    ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE, SearchConfig,
+    SourceConfig, SourceKind, grouping, value,
+};
 
 /// A request or a pause that is allowed to last longer is a leak.
 const REQUEST_MS_CEILING: u64 = 3_600_000;
 const BODY_PAUSE_MS_CEILING: u64 = 600_000;
 /// The ports of one address.
 const CONNECTIONS_CEILING: u64 = 65_535;
+
+const EVENTS_KEPT: RangeInclusive<u64> = limits::EVENTS_KEPT_FLOOR..=limits::EVENTS_KEPT_CEILING;
 
 pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
     let defaults = Config::default();
@@ -24,13 +30,26 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
         listen: check.scalar("listen", value::listen).unwrap_or(defaults.listen),
         data: check.scalar("data", value::filled).map_or(defaults.data, Into::into),
         store: check.scalar("store", value::store).unwrap_or(defaults.store),
-        allowed_hosts: check.allowed_hosts(),
+        allowed_hosts: check.texts("allowed_hosts", value::allowed_host),
         log: LogConfig {
             level: check.scalar("log.level", value::log_level).unwrap_or(defaults.log.level),
             format: check.scalar("log.format", value::log_format).unwrap_or(defaults.log.format),
         },
         limits: check.limits(defaults.limits),
         class_rules: check.class_rules(),
+        fingerprint_rules: grouping::rules(settings, check.problems),
+        fingerprint: FingerprintConfig {
+            in_app: check.texts("fingerprint.in_app", value::name),
+            library: check.texts("fingerprint.library", value::name),
+        },
+        search: SearchConfig {
+            bodies: check.scalar("search.bodies", value::flag).unwrap_or(defaults.search.bodies),
+        },
+        events: EventsConfig {
+            keep: check
+                .scalar("events.keep", |text| value::count(text, EVENTS_KEPT))
+                .unwrap_or(defaults.events.keep),
+        },
         sources: check.sources(defaults.sources),
     }
 }
@@ -46,18 +65,9 @@ impl Check<'_> {
         parse_scalar(self.settings, path, path, parse, self.problems)
     }
 
-    fn allowed_hosts(&mut self) -> Vec<String> {
-        let Some(Setting { given: Given::Texts(texts), .. }) = self.settings.get("allowed_hosts") else {
-            return Vec::new();
-        };
-        let mut hosts = Vec::new();
-        for (text, place) in texts {
-            match value::allowed_host(text) {
-                Ok(host) => hosts.push(host),
-                Err(message) => self.problems.add(place.clone(), "allowed_hosts", message),
-            }
-        }
-        hosts
+    /// The parsed values of the list at `path`; bad ones are reported and left out.
+    fn texts<T>(&mut self, path: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
+        parse_texts(self.settings, path, path, parse, self.problems)
     }
 
     fn limits(&mut self, defaults: LimitsConfig) -> LimitsConfig {
@@ -77,7 +87,8 @@ impl Check<'_> {
         let body_pause_ms_max =
             length("limits.body_pause_max", BODY_PAUSE_MS_CEILING, defaults.body_pause_ms_max);
         let connections_max = self
-            .scalar("limits.connections_max", |text| value::count(text, CONNECTIONS_CEILING))
+            .scalar("limits.connections_max", |text| value::count(text, 1..=CONNECTIONS_CEILING))
+            .and_then(|number| usize::try_from(number).ok())
             .unwrap_or(defaults.connections_max);
         if entry_bytes_max > body_bytes_max {
             self.entry_exceeds_body(entry_bytes_max, body_bytes_max);
@@ -182,8 +193,27 @@ impl Check<'_> {
     }
 }
 
+/// The parsed values of the list under `key`; problems name it by its `path`.
+pub(super) fn parse_texts<T>(
+    settings: &Settings,
+    key: &str,
+    path: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+    problems: &mut Problems,
+) -> Vec<T> {
+    let Some(Setting { given: Given::Texts(texts), .. }) = settings.get(key) else { return Vec::new() };
+    let mut values = Vec::new();
+    for (text, place) in texts {
+        match parse(text) {
+            Ok(value) => values.push(value),
+            Err(message) => problems.add(place.clone(), path, message),
+        }
+    }
+    values
+}
+
 /// The parsed value of `key`; problems name it by its `path`.
-fn parse_scalar<T>(
+pub(super) fn parse_scalar<T>(
     settings: &Settings,
     key: &str,
     path: &str,

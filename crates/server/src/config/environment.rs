@@ -41,7 +41,7 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         return Settings::new();
     }
     let given = match shape {
-        Shape::Text | Shape::Count | Shape::Size | Shape::Length | Shape::Status => {
+        Shape::Text | Shape::Flag | Shape::Count | Shape::Size | Shape::Length | Shape::Status => {
             if let Err(message) = layer::check_text(value) {
                 problems.add(place, &path, message);
                 return Settings::new();

@@ -45,6 +45,7 @@ fn the_example_is_the_default_configuration() {
 fn the_example_loads_with_every_key_active() {
     let config = load_text(&everything_active()).unwrap();
     assert_eq!(config.class_rules.len(), 1);
+    assert_eq!(config.fingerprint_rules.len(), 2);
     assert_eq!(config.sources.keys().collect::<Vec<_>>(), ["billing", "report"]);
     let path = |name: &str| config.sources[name].aggregate.as_ref().map(|path| path.text().to_owned());
     assert_eq!(path("billing").as_deref(), Some("$.payload.invoiceId"));
@@ -59,9 +60,11 @@ fn the_example_holds_every_key_there_is() {
         let inside = format!("{path}[]");
         assert!(keys.iter().any(|key| *key == path || key.starts_with(&inside)), "{path}");
     }
-    let schema::Shape::Entries(rule_keys) = schema::ROOT.child("class_rules").unwrap() else { panic!() };
-    for key in *rule_keys {
-        assert!(keys.contains(&format!("class_rules[].{}", key.name)), "{}", key.name);
+    for list in ["class_rules", "fingerprint_rules"] {
+        let schema::Shape::Entries(rule_keys) = schema::ROOT.child(list).unwrap() else { panic!() };
+        for key in *rule_keys {
+            assert!(keys.contains(&format!("{list}[].{}", key.name)), "{list}: {}", key.name);
+        }
     }
 }
 
@@ -82,7 +85,7 @@ fn the_example_states_each_default_beside_its_key() {
     for (index, line) in lines.iter().enumerate().skip(1) {
         if let (Some(stated), Some((_, value))) =
             (lines[index - 1].strip_prefix("# Default: "), line.split_once(" = "))
-            && stated.starts_with(|c: char| c == '"' || c.is_ascii_digit())
+            && (stated == "true." || stated.starts_with(|c: char| c == '"' || c.is_ascii_digit()))
         {
             assert_eq!(stated, format!("{value}."), "{line}");
         }

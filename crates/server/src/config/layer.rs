@@ -22,7 +22,7 @@ pub(super) struct Setting {
 
 #[derive(Clone, Debug)]
 pub(super) enum Given {
-    /// A text or a number, by its text.
+    /// A text, a number or a boolean, by its text.
     Scalar(String),
     Texts(Vec<(String, Place)>),
     Entries(Vec<Entry>),
@@ -133,6 +133,7 @@ impl Reader<'_> {
                     Err(_) => self.refuse(path, place, "the number is too large".to_owned()),
                 }
             }
+            (Shape::Flag, DeValue::Boolean(flag)) => self.set(path, place, Given::Scalar(flag.to_string())),
             (Shape::Texts, DeValue::Array(items)) => self.texts(path, place, items),
             (Shape::Table(keys), DeValue::Table(table)) => self.table(path, keys, table),
             (Shape::Named(shape), DeValue::Table(tables)) => self.named(path, shape, tables),

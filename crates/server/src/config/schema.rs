@@ -5,6 +5,7 @@
 #[derive(Debug)]
 pub(super) enum Shape {
     Text,
+    Flag,
     Count,
     Size,
     Length,
@@ -56,6 +57,23 @@ const KEYS: &[Key] = &[
         ]),
     ),
     key(
+        "fingerprint_rules",
+        Shape::Entries(&[
+            key("name", Shape::Text),
+            key("source", Shape::Text),
+            key("type", Shape::Text),
+            key("error_type", Shape::Text),
+            key("code", Shape::Text),
+            key("message", Shape::Text),
+            key("frame", Shape::Text),
+            key("group", Shape::Text),
+            key("split_by", Shape::Texts),
+        ]),
+    ),
+    key("fingerprint", Shape::Table(&[key("in_app", Shape::Texts), key("library", Shape::Texts)])),
+    key("search", Shape::Table(&[key("bodies", Shape::Flag)])),
+    key("events", Shape::Table(&[key("keep", Shape::Count)])),
+    key(
         "sources",
         Shape::Named(&Shape::Table(&[
             key("kind", Shape::Text),
@@ -74,6 +92,7 @@ impl Shape {
     pub(super) fn expected(&self) -> &'static str {
         match self {
             Shape::Text => "a text",
+            Shape::Flag => "true or false",
             Shape::Count => "an integer",
             Shape::Size => "a number of bytes such as 16777216 or \"16MiB\"",
             Shape::Length => "a length of time such as \"120s\"",
@@ -91,6 +110,7 @@ impl Shape {
             Shape::Table(keys) => keys.iter().find(|key| key.name == name).map(|key| &key.shape),
             Shape::Named(shape) => Some(shape),
             Shape::Text
+            | Shape::Flag
             | Shape::Count
             | Shape::Size
             | Shape::Length
@@ -122,6 +142,7 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
         }
         Shape::Named(shape) => collect_paths(shape, &join(outer, named), named, found),
         Shape::Text
+        | Shape::Flag
         | Shape::Count
         | Shape::Size
         | Shape::Length

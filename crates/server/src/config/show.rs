@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_core::duration::Length;
+use lazaret_core::fingerprint::{FingerprintRule, RuleEffect};
 use lazaret_core::pattern::Pattern;
 use serde::Serialize;
 
@@ -18,6 +19,13 @@ pub(super) fn to_toml(config: &Config) -> String {
         log: ShownLog { level: &config.log.level, format: config.log.format.name() },
         limits: limits(&config.limits),
         class_rules: config.class_rules.iter().map(class_rule).collect(),
+        fingerprint_rules: config.fingerprint_rules.iter().map(fingerprint_rule).collect(),
+        fingerprint: ShownFingerprint {
+            in_app: &config.fingerprint.in_app,
+            library: &config.fingerprint.library,
+        },
+        search: ShownSearch { bodies: config.search.bodies },
+        events: ShownEvents { keep: config.events.keep },
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
     };
     toml::to_string(&shown).expect("texts and small integers can always be written")
@@ -33,6 +41,11 @@ struct Shown<'a> {
     limits: ShownLimits,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     class_rules: Vec<ShownRule<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fingerprint_rules: Vec<ShownFingerprintRule<'a>>,
+    fingerprint: ShownFingerprint<'a>,
+    search: ShownSearch,
+    events: ShownEvents,
     sources: BTreeMap<&'a str, ShownSource<'a>>,
 }
 
@@ -68,6 +81,43 @@ struct ShownRule<'a> {
 }
 
 #[derive(Serialize)]
+struct ShownFingerprintRule<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    letter_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frame: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    split_by: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ShownFingerprint<'a> {
+    in_app: &'a [String],
+    library: &'a [String],
+}
+
+#[derive(Serialize)]
+struct ShownSearch {
+    bodies: bool,
+}
+
+#[derive(Serialize)]
+struct ShownEvents {
+    keep: u64,
+}
+
+#[derive(Serialize)]
 struct ShownSource<'a> {
     kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +148,25 @@ fn class_rule(rule: &ClassRule) -> ShownRule<'_> {
         message: when.message.as_ref().map(Pattern::text),
         http_status: when.http_status.map(|range| range.to_string()),
         source: when.source.as_ref().map(Pattern::text),
+    }
+}
+
+fn fingerprint_rule(rule: &FingerprintRule) -> ShownFingerprintRule<'_> {
+    let when = &rule.when;
+    let (group, split_by) = match &rule.then {
+        RuleEffect::Group(key) => (Some(key.as_str()), Vec::new()),
+        RuleEffect::SplitBy(parts) => (None, parts.iter().map(|part| part.name()).collect()),
+    };
+    ShownFingerprintRule {
+        name: &rule.name,
+        source: when.source.as_ref().map(Pattern::text),
+        letter_type: when.letter_type.as_ref().map(Pattern::text),
+        error_type: when.error_type.as_ref().map(Pattern::text),
+        code: when.code.as_ref().map(Pattern::text),
+        message: when.message.as_ref().map(Pattern::text),
+        frame: when.frame.as_ref().map(Pattern::text),
+        group,
+        split_by,
     }
 }
 

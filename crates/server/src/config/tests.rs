@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use lazaret_core::attempt::LetterError;
 use lazaret_core::class::StatusRange;
+use lazaret_core::fingerprint::{RuleConditions, RuleEffect, SplitBy};
 use lazaret_core::pattern::Pattern;
 use proptest::prelude::*;
 
@@ -85,6 +86,13 @@ fn the_environment_sets_keys_of_every_shape() {
         ("LAZARET_SOURCES__BILLING__AGGREGATE", "$.invoice"),
         ("LAZARET_SOURCES__ORDERS__KIND", "report"),
         ("LAZARET_CLASS_RULES", "[{class = 'transient', http_status = 503}]"),
+        (
+            "LAZARET_FINGERPRINT_RULES",
+            "[{name = 'x', type = 'a.*', split_by = ['tenant', 'code', 'tenant']}]",
+        ),
+        ("LAZARET_FINGERPRINT__IN_APP", "com.acme., /srv/app/"),
+        ("LAZARET_SEARCH__BODIES", "false"),
+        ("LAZARET_EVENTS__KEEP", "50_000"),
     ];
     let config = load_all(file, &env, Overrides::default()).unwrap();
     insta::assert_snapshot!("environment", config.to_toml());
@@ -133,6 +141,8 @@ fn unknown_variables_are_refused_by_name() {
         "LAZARET_ALLOWED_HOSTS=['a', 3]",
         "LAZARET_ALLOWED_HOSTS=a,b c",
         "LAZARET_LIMITS__CONNECTIONS_MAX=many",
+        "LAZARET_SEARCH__BODIES=yes",
+        "LAZARET_FINGERPRINT_RULES=[{name = 'x', group = 'y'}]",
         "LAZARET_LISTEN=",
         "LAZARET_=x",
         "LAZARET_FOO=x",
@@ -170,6 +180,19 @@ fn bad_values_say_what_was_expected() {
         "[class_rules]\nclass = 'transient'\n",
         "[[class_rules]]\nclass = 3\ncode = 'x'\n[sources.billing]\nkind = 3\n",
         "class_rules = [1]\n",
+        "[[fingerprint_rules]]\ntype = 'a'\ngroup = 'g'\n",
+        "[[fingerprint_rules]]\nname = 'x'\ngroup = 'g'\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\ngroup = 'g'\nsplit_by = ['code']\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = ''\ngroup = ' '\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\nsplit_by = []\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\nsplit_by = ['colour', 'code', 3]\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\nsplit_by = 'code'\n",
+        "[[fingerprint_rules]]\nname = 'x'\ntype = 'a'\ngroup = 'g'\n[[fingerprint_rules]]\nname = 'x'\ncode = 'b'\ngroup = 'h'\n",
+        "[fingerprint]\nin_app = ['', 'com.acme.']\nlibrary = 'x'\n",
+        "[search]\nbodies = 'true'\n",
+        "[events]\nkeep = 0\n",
+        "[events]\nkeep = 1000000000\n",
         "sources = []\n",
         "[sources]\nbilling = 'report'\n",
         "[sources.billing]\n",
@@ -255,6 +278,22 @@ fn what_is_shown_loads_to_the_same() {
         source: patterns("billing"),
     };
     config.class_rules.push(ClassRule::new(when, ErrorClass::NotFound).unwrap());
+    let when = RuleConditions { frame: patterns("*at \"x\"*"), ..RuleConditions::default() };
+    let then = RuleEffect::SplitBy(vec![SplitBy::Queue, SplitBy::Message]);
+    config.fingerprint_rules.push(FingerprintRule { name: "a ü".to_owned(), when, then });
+    let when = RuleConditions {
+        source: patterns("s"),
+        letter_type: patterns("t.*"),
+        error_type: patterns("e"),
+        code: patterns("c"),
+        message: patterns("m"),
+        frame: None,
+    };
+    let then = RuleEffect::Group("one \\ group".to_owned());
+    config.fingerprint_rules.push(FingerprintRule { name: "b".to_owned(), when, then });
+    config.fingerprint.library.push("/usr/lib/".to_owned());
+    config.search.bodies = false;
+    config.events.keep = 1_000;
     let mut billing = SourceConfig::new("billing-2", SourceKind::Report);
     billing.aggregate = Some(EventPath::parse("$['order id'][0]").unwrap());
     config.sources.insert("billing-2".to_owned(), billing);
@@ -305,7 +344,7 @@ fn a_deep_key_does_not_end_the_process() {
 proptest! {
     #[test]
     fn any_text_loads_or_is_refused(text in "(?s).{0,200}", value in "[^\0]{0,60}") {
-        let keys = ["LISTEN", "STORE", "ALLOWED_HOSTS", "CLASS_RULES", "LIMITS__BODY_BYTES_MAX", "LOG__LEVEL"];
+        let keys = ["LISTEN", "STORE", "ALLOWED_HOSTS", "CLASS_RULES", "FINGERPRINT_RULES", "SEARCH__BODIES", "LIMITS__BODY_BYTES_MAX", "LOG__LEVEL"];
         for key in keys.into_iter().chain(["SOURCES__X__AGGREGATE", "LIMITS__REQUEST_TIME_MAX"]) {
             let env = [(format!("LAZARET_{key}"), value.clone())];
             let _answer = load(None, env, Overrides::default());

@@ -1,6 +1,7 @@
 //! The meaning of single values. Each function says what it expects when it gets something else.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 use lazaret_core::duration::Length;
 
@@ -114,10 +115,15 @@ pub(super) fn size_text(bytes: u64) -> String {
     format!("{}{unit}", bytes / unit_bytes)
 }
 
-pub(super) fn count(text: &str, max: u64) -> Result<usize, String> {
-    let number = digits_value(text.trim()).filter(|number| (1..=max).contains(number));
-    let number = number.and_then(|number| usize::try_from(number).ok());
-    number.ok_or_else(|| format!("{} is not a number from 1 to {max}", quoted(text)))
+/// A number within a range.
+pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let number = digits_value(text.trim()).filter(|number| range.contains(number));
+    let (min, max) = (range.start(), range.end());
+    number.ok_or_else(|| format!("{} is not a number from {min} to {max}", quoted(text)))
+}
+
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("{} is neither true nor false", quoted(text)))
 }
 
 /// Milliseconds, from 1 to `max`.

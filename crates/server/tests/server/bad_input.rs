@@ -36,6 +36,9 @@ fn bodies() -> Vec<(&'static str, Vec<u8>)> {
         ("2 MiB", format!("{{\"eventId\":\"big\",\"originalEvent\":\"{}\"}}", "x".repeat(2 << 20)).into_bytes()),
         ("17 MiB", vec![b' '; 17 << 20]),
         ("form", b"a=b&c=d".to_vec()),
+        ("a letter without its hash", b"{\"sha256\":\"00\",\"letter\":{\"format\":1}}\n".to_vec()),
+        ("a letter that is none", b"{\"sha256\":\"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a\",\"letter\":{}}".to_vec()),
+        ("an end of nothing", b"{\"sha256\":\"\",\"end\":{\"letters\":18446744073709551615}}\n\n\r\n{\"sha256\":".to_vec()),
         ("many keys", format!("{{{}\"z\":1}}", (0..20_000).map(|n| format!("\"k{n}\":1,")).collect::<String>()).into_bytes()),
     ]
 }
@@ -137,6 +140,23 @@ async fn no_path_or_query_breaks_a_route() {
         "before=x",
         "recount=maybe",
         "source=",
+        "state=dead",
+        "state=open,,",
+        "errorType=%00",
+        "text=%20",
+        "sort=-count&sort=-count",
+        "by=colour",
+        "by=queue&incident=019a8b1c-7e00-7000-8000-000000000000",
+        "value=a",
+        "by=queue&value=%00&value=",
+        "step=second",
+        "step=minute&since=0000-01-01T00:00:00Z",
+        "since=9999-12-30T23:00:00Z&until=9999-12-31T00:00:00Z",
+        "since=1h&until=2h",
+        "key=colour",
+        "key=queue&prefix=%00",
+        "key=error&prefix=%25_%27",
+        "key=tenant&limit=0",
         "type=**********************************************a",
     ];
     for (method, route, _) in PERMISSIONS.iter().filter(|(method, _, _)| *method == "GET") {

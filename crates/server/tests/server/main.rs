@@ -5,9 +5,14 @@
 mod access;
 mod bad_input;
 mod decisions;
+mod events;
+mod incidents;
 mod journey;
 mod lists;
 mod openapi;
+mod reload;
 mod rig;
+mod series;
 mod stream;
+mod transfer;
 mod wire;

@@ -1,5 +1,6 @@
 //! A server on a temporary store and a clock that stands still, called without a network.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ pub struct TestApp {
     pub token: Option<String>,
     router: Router,
     clock: Clock,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// What came back.
@@ -75,7 +76,12 @@ impl TestApp {
         let clock = Clock::fixed(Time::parse(START).unwrap());
         let app = App::new(store.clone(), config, clock.clone(), mode == Mode::Test).await.unwrap();
         let router = lazaret_server::api::router(Arc::clone(&app));
-        TestApp { app, store, token: None, router, clock, _folder: folder }
+        TestApp { app, store, token: None, router, clock, folder }
+    }
+
+    /// The database's file, for tests that damage it.
+    pub fn database(&self) -> PathBuf {
+        self.folder.path().join("lazaret.db")
     }
 
     /// Moves the clock on.
@@ -94,7 +100,12 @@ impl TestApp {
     }
 
     pub fn request(&self, method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:7070");
+        // Without the wish for JSON the events would come as a stream that does not end.
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "127.0.0.1:7070")
+            .header(header::ACCEPT, "application/json");
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 
 use lazaret_core::lifecycle::Status;
-use rusqlite::Connection;
+use lazaret_core::time::Time;
 
+use super::incidents::{self, Sums};
+use super::writer::Write;
 use crate::StoreError;
+use crate::series::Step;
 
 /// What letters are counted by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -43,6 +46,18 @@ impl Dimension {
             Dimension::Class => "class",
             Dimension::Fingerprint => "fingerprint",
             Dimension::Aggregate => "aggregate",
+        }
+    }
+
+    /// Whether its values are followed over time.
+    const fn has_line(self) -> bool {
+        match self {
+            Dimension::All
+            | Dimension::Source
+            | Dimension::Queue
+            | Dimension::Type
+            | Dimension::Fingerprint => true,
+            Dimension::ErrorType | Dimension::Class | Dimension::Aggregate => false,
         }
     }
 
@@ -95,12 +110,16 @@ impl Counted {
 #[derive(Default, Debug)]
 pub(super) struct Tally {
     letters: HashMap<(Dimension, &'static str, String), i64>,
-    series: HashMap<(i64, Dimension, String), (i64, i64)>,
+    flows: HashMap<(i64, Dimension, String), (i64, i64)>,
+    /// When a letter of a fingerprint was last captured.
+    seen: HashMap<String, Time>,
+    /// The latest time at which something of this happened.
+    at: Time,
     /// All counters were emptied: what was tallied before counts letters that are gone.
     begins_anew: bool,
 }
 
-/// Whether a letter came in or went out, for the series.
+/// Whether a letter came in or went out, for the lines over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flow {
     Arrived,
@@ -108,6 +127,11 @@ pub(super) enum Flow {
 }
 
 impl Tally {
+    /// Notes when the changes happen that follow.
+    pub fn at(&mut self, at: Time) {
+        self.at = at.max(self.at);
+    }
+
     pub fn appear(&mut self, letter: &Counted) {
         self.change(letter, 1);
     }
@@ -124,13 +148,30 @@ impl Tally {
 
     pub fn flow(&mut self, minute: i64, flow: Flow, letter: &Counted) {
         for (dimension, value) in letter.values() {
-            if !matches!(dimension, Dimension::Source | Dimension::Queue | Dimension::Type) {
+            if !dimension.has_line() {
                 continue;
             }
-            let (arrived, departed) = self.series.entry((minute, dimension, value.to_owned())).or_default();
+            let (arrived, departed) = self.flows.entry((minute, dimension, value.to_owned())).or_default();
             match flow {
                 Flow::Arrived => *arrived += 1,
                 Flow::Departed => *departed += 1,
+            }
+        }
+    }
+
+    /// A life that was captured in this minute counts under another fingerprint now.
+    pub fn reflow(&mut self, minute: i64, from: &str, to: &str) {
+        self.flows.entry((minute, Dimension::Fingerprint, from.to_owned())).or_default().0 -= 1;
+        self.flows.entry((minute, Dimension::Fingerprint, to.to_owned())).or_default().0 += 1;
+    }
+
+    /// A letter of this fingerprint was captured.
+    pub fn see(&mut self, fingerprint: &str, at: Time) {
+        self.at(at);
+        match self.seen.get_mut(fingerprint) {
+            Some(last) => *last = at.max(*last),
+            None => {
+                self.seen.insert(fingerprint.to_owned(), at);
             }
         }
     }
@@ -147,31 +188,58 @@ impl Tally {
         for (key, by) in other.letters {
             *self.letters.entry(key).or_default() += by;
         }
-        for (key, (arrived, departed)) in other.series {
-            let sums = self.series.entry(key).or_default();
+        for (key, (arrived, departed)) in other.flows {
+            let sums = self.flows.entry(key).or_default();
             sums.0 += arrived;
             sums.1 += departed;
         }
+        for (fingerprint, at) in other.seen {
+            self.see(&fingerprint, at);
+        }
+        self.at(other.at);
     }
 
-    pub fn flush(self, conn: &Connection) -> Result<(), StoreError> {
-        let mut change = conn.prepare_cached(CHANGE_COUNTER)?;
-        let mut forget = conn.prepare_cached(FORGET_COUNTER)?;
-        for ((dimension, term, value), by) in self.letters {
-            if by != 0 {
-                change.execute((dimension.name(), &value, term, by))?;
+    pub fn flush(self, write: &Write<'_>) -> Result<(), StoreError> {
+        let mut sums: HashMap<&str, Sums> = HashMap::new();
+        for (fingerprint, at) in &self.seen {
+            sums.entry(fingerprint).or_default().seen_at = Some(*at);
+        }
+        let mut change = write.conn.prepare_cached(CHANGE_COUNTER)?;
+        let mut forget = write.conn.prepare_cached(FORGET_COUNTER)?;
+        for ((dimension, term, value), by) in &self.letters {
+            if *by != 0 {
+                change.execute((dimension.name(), value, term, by))?;
+                if *dimension == Dimension::Fingerprint {
+                    sums.entry(value).or_default().add(term, *by);
+                }
             }
             // There are as many aggregates as orders: what counts nothing must not stay for ever.
-            if by < 0 {
-                forget.execute((dimension.name(), &value, term))?;
+            if *by < 0 {
+                forget.execute((dimension.name(), value, term))?;
             }
         }
-        let mut change = conn.prepare_cached(CHANGE_SERIES)?;
-        for ((minute, dimension, value), (arrived, departed)) in self.series {
-            change.execute((minute, dimension.name(), value, arrived, departed))?;
-        }
-        Ok(())
+        write_flows(write, &self.flows)?;
+        incidents::add_sums(write, sums, self.at)
     }
+}
+
+/// Writes the minutes, and what they add up to by the hour.
+fn write_flows(
+    write: &Write<'_>,
+    flows: &HashMap<(i64, Dimension, String), (i64, i64)>,
+) -> Result<(), StoreError> {
+    let mut change = write.conn.prepare_cached(CHANGE_FLOW)?;
+    let mut hours: HashMap<(i64, Dimension, &str), (i64, i64)> = HashMap::new();
+    for ((minute, dimension, value), (arrived, departed)) in flows {
+        change.execute((dimension.name(), value, Step::Minute.minutes(), minute, arrived, departed))?;
+        let hour = hours.entry((Step::Hour.floor(*minute), *dimension, value)).or_default();
+        hour.0 += arrived;
+        hour.1 += departed;
+    }
+    for ((minute, dimension, value), (arrived, departed)) in hours {
+        change.execute((dimension.name(), value, Step::Hour.minutes(), minute, arrived, departed))?;
+    }
+    Ok(())
 }
 
 const CHANGE_COUNTER: &str = "
@@ -187,8 +255,8 @@ delete from counters
    and term = ?3
    and letters = 0";
 
-const CHANGE_SERIES: &str = "
-insert into series (minute, dimension, value, arrived, departed)
-values (?1, ?2, ?3, ?4, ?5)
-on conflict (minute, dimension, value)
+const CHANGE_FLOW: &str = "
+insert into flows (dimension, value, step, minute, arrived, departed)
+values (?1, ?2, ?3, ?4, ?5, ?6)
+on conflict (dimension, value, step, minute)
 do update set arrived = arrived + excluded.arrived, departed = departed + excluded.departed";

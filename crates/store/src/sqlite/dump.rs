@@ -9,7 +9,7 @@ use super::writer::Write;
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -17,13 +17,14 @@ const TABLES: [&str; 15] = [
     "incidents",
     "fingerprints",
     "counters",
-    "series",
+    "flows",
     "claims",
     "operations",
     "selections",
     "audit",
     "events",
     "tokens",
+    "past_decisions",
     "meta",
 ];
 
@@ -71,7 +72,7 @@ pub(super) fn empty(write: &mut Write<'_>) -> Result<(), StoreError> {
     write.conn.execute_batch(
         "delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
          delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
-         delete from letter_words; delete from counters; delete from series; delete from events; delete from audit;",
+         delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;",
     )?;
     // Reports that share this commit were tallied but not written yet.
     write.tally.begin_anew();

@@ -1,12 +1,15 @@
 //! Events: written with what they tell of, read in commit order.
 
 use lazaret_core::id::{EventId, IncidentId, LetterId, OperationId};
+use lazaret_core::limits;
 use lazaret_core::time::Time;
-use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
 
+use super::rows::{self, LETTER_COLUMNS};
 use super::writer::Write;
 use crate::StoreError;
-use crate::event::Event;
+use crate::event::{Event, EventsKept};
 
 /// An event that is about to be written; it gets its id and position there.
 #[derive(Default)]
@@ -39,30 +42,69 @@ pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
-const EVENTS_AFTER: &str = "
-select position, id, at, kind, letter, incident, operation, actor, detail
-  from events
- where position > ?1
- order by position
- limit ?2";
+/// The letter comes with the event: whoever filters or shows it would ask for it next.
+fn events_after() -> String {
+    format!(
+        "select {LETTER_COLUMNS}, e.position, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.actor, e.detail
+           from events e
+           left join dead_letter_queue l on l.id = e.letter
+           left join fingerprints f on f.fingerprint = l.fingerprint
+          where e.position > ?1
+          order by e.position
+          limit ?2"
+    )
+}
 
 pub(super) fn after(conn: &Connection, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-    let mut statement = conn.prepare_cached(EVENTS_AFTER)?;
+    let mut statement = conn.prepare_cached(&events_after())?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let mut rows = statement.query((after, limit as i64))?;
+    let mut found = statement.query((after, limit as i64))?;
     let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = found.next()? {
+        let about = match row.get_ref(0)? {
+            ValueRef::Null => None,
+            _ => Some(Box::new(rows::letter(row)?)),
+        };
         events.push(Event {
-            position: row.get::<_, i64>(0)? as u64,
-            id: EventId::from_bytes(row.get(1)?),
-            at: Time::from_ms(row.get(2)?),
-            kind: row.get(3)?,
-            letter: row.get::<_, Option<[u8; 16]>>(4)?.map(LetterId::from_bytes),
-            incident: row.get::<_, Option<[u8; 16]>>(5)?.map(IncidentId::from_bytes),
-            operation: row.get::<_, Option<[u8; 16]>>(6)?.map(OperationId::from_bytes),
-            actor: row.get(7)?,
-            detail: row.get(8)?,
+            position: row.get::<_, i64>(31)? as u64,
+            id: EventId::from_bytes(row.get(32)?),
+            at: Time::from_ms(row.get(33)?),
+            kind: row.get(34)?,
+            letter: row.get::<_, Option<[u8; 16]>>(35)?.map(LetterId::from_bytes),
+            incident: row.get::<_, Option<[u8; 16]>>(36)?.map(IncidentId::from_bytes),
+            operation: row.get::<_, Option<[u8; 16]>>(37)?.map(OperationId::from_bytes),
+            actor: row.get(38)?,
+            detail: row.get(39)?,
+            about,
         });
     }
     Ok(events)
+}
+
+/// The newest position ever given outlives its event.
+const NEWEST: &str = "select seq from sqlite_sequence where name = 'events'";
+
+const OLDEST: &str = "select min(position) from events";
+
+pub(super) fn kept(conn: &Connection) -> Result<EventsKept, StoreError> {
+    let newest: Option<i64> = conn.prepare_cached(NEWEST)?.query_row([], |row| row.get(0)).optional()?;
+    let newest = newest.unwrap_or(0) as u64;
+    let oldest: Option<i64> = conn.prepare_cached(OLDEST)?.query_row([], |row| row.get(0))?;
+    Ok(EventsKept { oldest: oldest.map_or(newest + 1, |position| position as u64), newest })
+}
+
+const PRUNE: &str = "
+delete from events
+ where position in (select position
+                      from events
+                     where position <= ?1
+                     order by position
+                     limit ?2)";
+
+pub(super) fn prune(write: &Write<'_>, keep: u64) -> Result<u64, StoreError> {
+    let EventsKept { newest, .. } = kept(write.conn)?;
+    let Some(last) = newest.checked_sub(keep) else { return Ok(0) };
+    let pruned =
+        write.conn.prepare_cached(PRUNE)?.execute((last as i64, limits::EVENTS_PRUNED_PER_WRITE as i64))?;
+    Ok(pruned as u64)
 }

@@ -171,7 +171,7 @@ fn fingerprints(conn: &Connection, incidents: &Choice<IncidentId>) -> Result<Val
 }
 
 /// Our pattern as SQLite's `glob`: only the star is special to us.
-fn glob(pattern: &str) -> String {
+pub(super) fn glob(pattern: &str) -> String {
     let mut glob = String::with_capacity(pattern.len());
     for c in pattern.chars() {
         match c {

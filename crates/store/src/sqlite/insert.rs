@@ -1,6 +1,7 @@
 //! Capture: a batch of prepared letters becomes rows, each a new letter, a new life or a duplicate.
 
 use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
@@ -9,6 +10,7 @@ use rusqlite::OptionalExtension;
 
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
+use super::incidents::{self, Opening};
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
@@ -90,7 +92,7 @@ fn create(
         fatal.error_code,
         fatal.message,
         admitted.class.name(),
-        admitted.fingerprint.as_str(),
+        admitted.grouping.fingerprint.as_str(),
         captured.retry_count,
         captured.max_retries,
         Status::Pending.name(),
@@ -111,38 +113,40 @@ fn create(
     let counted = counted(prepared, Status::Pending);
     write.tally.appear(&counted);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
+    write.tally.see(&counted.fingerprint, admitted.captured_at);
     tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
     Ok(Receipt { letter: admitted.id, outcome: Outcome::Created })
 }
 
 const INCIDENT_OF: &str = "select incident from fingerprints where fingerprint = ?1";
 
+pub(super) fn incident_of(
+    write: &Write<'_>,
+    fingerprint: &Fingerprint,
+) -> Result<Option<IncidentId>, StoreError> {
+    let known = write
+        .conn
+        .prepare_cached(INCIDENT_OF)?
+        .query_row([fingerprint.as_str()], |row| row.get(0).map(IncidentId::from_bytes))
+        .optional()?;
+    Ok(known)
+}
+
 /// The incident of the letter's fingerprint, opened now if this is the first letter of it.
 fn find_incident(write: &Write<'_>, prepared: &Prepared) -> Result<IncidentId, StoreError> {
     let admitted = &prepared.admitted;
-    let known: Option<[u8; 16]> = write
-        .conn
-        .prepare_cached(INCIDENT_OF)?
-        .query_row([admitted.fingerprint.as_str()], |row| row.get(0))
-        .optional()?;
-    if let Some(known) = known {
-        return Ok(IncidentId::from_bytes(known));
+    if let Some(known) = incident_of(write, &admitted.grouping.fingerprint)? {
+        return Ok(known);
     }
-    let (id, at) = (admitted.incident, admitted.captured_at);
-    write
-        .conn
-        .prepare_cached(
-            "insert into incidents (id, state, opened_at, type, error_type) values (?1, 'open', ?2, ?3, ?4)",
-        )?
-        .execute((id.bytes(), at.ms(), &admitted.captured.letter_type, &prepared.fatal().error_type))?;
-    write
-        .conn
-        .prepare_cached(
-            "insert into fingerprints (fingerprint, incident, first_seen_at) values (?1, ?2, ?3)",
-        )?
-        .execute((admitted.fingerprint.as_str(), id.bytes(), at.ms()))?;
-    events::add(write, &NewEvent { at, kind: "incident.opened", incident: Some(id), ..NewEvent::default() })?;
-    Ok(id)
+    let opening = Opening {
+        id: admitted.incident,
+        at: admitted.captured_at,
+        grouping: &admitted.grouping,
+        error_type: &prepared.fatal().error_type,
+        class: admitted.class,
+    };
+    incidents::open(write, &opening)?;
+    Ok(admitted.incident)
 }
 
 /// What is needed of a letter that a message arrives for again.
@@ -291,7 +295,7 @@ fn begin_life(
         fatal.error_code,
         fatal.message,
         admitted.class.name(),
-        admitted.fingerprint.as_str(),
+        admitted.grouping.fingerprint.as_str(),
         captured.retry_count,
         captured.max_retries,
         status.name(),
@@ -316,6 +320,7 @@ fn begin_life(
     write.tally.vanish(&met.counted);
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
+    write.tally.see(&now.fingerprint, admitted.captured_at);
     Ok(())
 }
 
@@ -323,7 +328,7 @@ const ADD_ATTEMPT: &str = "
 insert into attempts (letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-fn add_attempt(
+pub(super) fn add_attempt(
     write: &Write<'_>,
     row: i64,
     ordinal: u32,
@@ -365,7 +370,7 @@ fn add_life(
         admitted.captured_at.ms(),
         admitted.died_at.ms(),
         admitted.class.name(),
-        admitted.fingerprint.as_str(),
+        admitted.grouping.fingerprint.as_str(),
         captured.envelope.content_type(),
         &prepared.headers,
         &prepared.body,
@@ -389,7 +394,7 @@ fn counted(prepared: &Prepared, status: Status) -> Counted {
         letter_type: captured.letter_type.clone(),
         error_type: prepared.fatal().error_type.clone(),
         class: admitted.class.name(),
-        fingerprint: admitted.fingerprint.as_str().to_owned(),
+        fingerprint: admitted.grouping.fingerprint.as_str().to_owned(),
         aggregate: captured.aggregate.clone(),
         status,
     }

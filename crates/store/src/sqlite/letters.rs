@@ -1,5 +1,7 @@
 //! Reading letters: pages, counts, histories, originals.
 
+use std::time::Duration;
+
 use lazaret_core::attempt::Attempt;
 use lazaret_core::cursor::{LastKey, Sort};
 use lazaret_core::envelope::Envelope;
@@ -13,17 +15,46 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::counters::Dimension;
+use super::decisions;
 use super::filter::Where;
 use super::rows::{self, LETTER_COLUMNS};
+use super::scan::{Candidates, Scanner};
 use crate::StoreError;
-use crate::packing::{open_body, open_error, open_text};
+use crate::packing::{open_body, open_error, open_headers, open_text};
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
 
 pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
     // One snapshot for the page and its total.
     let snapshot = conn.unchecked_transaction()?;
     let filter = Where::of(conn, &query.filter, query.now)?;
-    let (sql, binds) = page_sql(conn, query, &filter)?;
+    let mut page = if query.filter.needs_content() {
+        scanned_page(conn, query, &filter)?
+    } else {
+        indexed_page(conn, query, &filter)?
+    };
+    let whole = query.after.is_none() && page.next.is_none();
+    page.total = match page.scan {
+        Some(_) if whole => Total::Exact(page.letters.len() as u64),
+        Some(_) => {
+            let limit = Duration::from_millis(limits::SCAN_COUNT_MS_MAX);
+            at_least(scanned_total(conn, &query.filter, &filter, limit)?, page.letters.len())
+        }
+        None => total(conn, &query.filter, &filter)?,
+    };
+    drop(snapshot);
+    Ok(page)
+}
+
+/// A count that stopped early is no less than what is on the page.
+fn at_least(total: Total, shown: usize) -> Total {
+    match total {
+        Total::Exact(count) => Total::Exact(count),
+        Total::AtLeast(count) => Total::AtLeast(count.max(shown as u64)),
+    }
+}
+
+fn indexed_page(conn: &Connection, query: &PageQuery, filter: &Where) -> Result<LetterPage, StoreError> {
+    let (sql, binds) = page_sql(conn, query, filter, query.limit as i64 + 1)?;
     let mut statement = conn.prepare_cached(&sql)?;
     let mut found = statement.query(rusqlite::params_from_iter(binds))?;
     let mut letters: Vec<Letter> = Vec::with_capacity(query.limit + 1);
@@ -32,16 +63,40 @@ pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, S
     }
     let more = letters.len() > query.limit;
     letters.truncate(query.limit);
-    let key = |letter: &Letter| LastKey {
-        at: if is_by_death(query.sort) { letter.died_at } else { letter.created_at },
-        id: letter.id,
-    };
-    let next = letters.last().filter(|_| more).map(key);
-    let total = total(conn, &query.filter, &filter)?;
-    drop(found);
-    drop(statement);
-    drop(snapshot);
-    Ok(LetterPage { letters, total, next })
+    let next = letters.last().filter(|_| more).map(|letter| key(query, letter));
+    Ok(LetterPage { letters, total: Total::Exact(0), next, scan: None })
+}
+
+/// A page of letters whose content has to be looked at: it ends when it is full or when the time is over.
+fn scanned_page(conn: &Connection, query: &PageQuery, filter: &Where) -> Result<LetterPage, StoreError> {
+    let (sql, binds) = page_sql(conn, query, filter, limits::SCAN_LETTERS_MAX)?;
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut scanner = Scanner::new(conn, &query.filter, query.scan_max);
+    let mut letters: Vec<Letter> = Vec::new();
+    let mut last = None;
+    while let Some(row) = found.next()? {
+        if letters.len() == query.limit || scanner.is_over() {
+            let cut_short = letters.len() < query.limit;
+            return Ok(LetterPage {
+                letters,
+                total: Total::Exact(0),
+                next: last,
+                scan: Some(scanner.told(cut_short)),
+            });
+        }
+        let letter = rows::letter(row)?;
+        last = Some(key(query, &letter));
+        if scanner.holds(row.get(31)?, letter.life)? {
+            letters.push(letter);
+        }
+    }
+    Ok(LetterPage { letters, total: Total::Exact(0), next: None, scan: Some(scanner.told(false)) })
+}
+
+/// Where the next page begins if this letter is the last one of a page.
+fn key(query: &PageQuery, letter: &Letter) -> LastKey {
+    LastKey { at: if is_by_death(query.sort) { letter.died_at } else { letter.created_at }, id: letter.id }
 }
 
 const fn is_by_death(sort: Sort) -> bool {
@@ -51,11 +106,12 @@ const fn is_by_death(sort: Sort) -> bool {
     }
 }
 
-/// The query for one page, and one row more that tells whether there is another.
+/// The query for the rows of a page, at most `rows` of them.
 fn page_sql(
     conn: &Connection,
     query: &PageQuery,
     filter: &Where,
+    rows: i64,
 ) -> Result<(String, Vec<Value>), StoreError> {
     let (order, after) = match query.sort {
         Sort::DiedAtDesc => ("l.died_at desc, l.id desc", "(l.died_at, l.id) < (?, ?)"),
@@ -64,9 +120,9 @@ fn page_sql(
         Sort::CreatedAtAsc => ("l.id", "l.id > ?"),
     };
     let by_death = is_by_death(query.sort);
-    let From { table, words, mut binds } = From::of(conn, filter, by_death)?;
+    let From { table, words, mut binds } = From::of(conn, &query.filter, filter, by_death)?;
     let mut sql = format!(
-        "select {LETTER_COLUMNS}
+        "select {LETTER_COLUMNS}, l.letter
            from {table}
            join fingerprints f on f.fingerprint = l.fingerprint
           where {words} {}",
@@ -81,45 +137,87 @@ fn page_sql(
         binds.push(Value::Blob(last.id.bytes().to_vec()));
     }
     sql.push_str(&format!(" order by {order} limit ?"));
-    binds.push(Value::Integer(query.limit as i64 + 1));
+    binds.push(Value::Integer(rows));
     Ok((sql, binds))
 }
 
-/// Where letters are looked for: the table driven by the right index, and the condition that searches for words.
+/// Where letters are looked for: the table driven by the right index, and the conditions that search for words.
 struct From {
     table: String,
-    words: &'static str,
+    words: String,
     binds: Vec<Value>,
 }
 
 impl From {
-    fn of(conn: &Connection, filter: &Where, by_death: bool) -> Result<From, StoreError> {
-        let index = if by_death { filter.index } else { "sqlite_autoindex_dead_letter_queue_1" };
-        let in_order = format!("dead_letter_queue l indexed by {index}");
-        let Some(words) = &filter.words else {
-            return Ok(From { table: in_order, words: "", binds: Vec::new() });
+    fn of(conn: &Connection, filter: &Filter, sql: &Where, by_death: bool) -> Result<From, StoreError> {
+        let index = if by_death { sql.index } else { "sqlite_autoindex_dead_letter_queue_1" };
+        let mut from = From {
+            table: format!("dead_letter_queue l indexed by {index}"),
+            words: String::new(),
+            binds: Vec::new(),
         };
-        let hits: i64 = conn
-            .prepare_cached(
-                "select count(*) from (select rowid from letter_words where letter_words match ?1 limit ?2)",
-            )?
-            .query_row((words, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
-        let table = if hits <= limits::WORD_ROWS_SORTED_MAX {
-            "dead_letter_queue l not indexed".into()
-        } else {
-            in_order
-        };
-        Ok(From {
-            table,
-            words: "l.letter in (select rowid from letter_words where letter_words match ?) and",
-            binds: vec![Value::Text(words.clone())],
-        })
+        let mut fewest = i64::MAX;
+        if let Some(words) = &sql.words {
+            from.words
+                .push_str("l.letter in (select rowid from letter_words where letter_words match ?) and ");
+            from.binds.push(Value::Text(words.clone()));
+            fewest = conn
+                .prepare_cached(
+                    "select count(*) from (select rowid from letter_words where letter_words match ?1 limit ?2)",
+                )?
+                .query_row((words, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
+        }
+        if let Some(candidates) = Candidates::of(conn, filter)? {
+            from.words.push_str(candidates.sql);
+            from.binds.extend([Value::Text(candidates.words), Value::Integer(candidates.indexed)]);
+            fewest = fewest.min(candidates.count);
+        }
+        // Few letters are found by their words and then sorted; many are met in order and asked for their words.
+        if fewest <= limits::WORD_ROWS_SORTED_MAX {
+            from.table = "dead_letter_queue l not indexed".into();
+        }
+        Ok(from)
     }
 }
 
 pub(super) fn count(conn: &Connection, filter: &Filter, now: Time) -> Result<Total, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
     let sql = Where::of(conn, filter, now)?;
-    total(conn, filter, &sql)
+    let total = if filter.needs_content() {
+        scanned_total(conn, filter, &sql, Duration::from_millis(limits::COUNT_MS_MAX))?
+    } else {
+        total(conn, filter, &sql)?
+    };
+    drop(snapshot);
+    Ok(total)
+}
+
+/// Counts by looking into letters, as far as the time allows.
+fn scanned_total(
+    conn: &Connection,
+    filter: &Filter,
+    sql: &Where,
+    limit: Duration,
+) -> Result<Total, StoreError> {
+    let From { table, words, mut binds } = From::of(conn, filter, sql, true)?;
+    let text = format!("select l.letter, l.life from {table} where {words} {} limit ?", sql.sql);
+    binds.extend(sql.binds.iter().cloned());
+    binds.push(Value::Integer(limits::SCAN_LETTERS_MAX));
+    let mut statement = conn.prepare_cached(&text)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut scanner = Scanner::new(conn, filter, limit);
+    let mut count = 0;
+    while let Some(row) = found.next()? {
+        if scanner.is_over() || count == limits::COUNT_ROWS_MAX {
+            return Ok(Total::AtLeast(count));
+        }
+        count += u64::from(scanner.holds(row.get(0)?, row.get(1)?)?);
+    }
+    Ok(if scanner.letters() < limits::SCAN_LETTERS_MAX as u64 {
+        Total::Exact(count)
+    } else {
+        Total::AtLeast(count)
+    })
 }
 
 /// Exact where a counter answers or few match, else "at least".
@@ -127,7 +225,7 @@ fn total(conn: &Connection, filter: &Filter, sql: &Where) -> Result<Total, Store
     if let Some(total) = counted(conn, filter)? {
         return Ok(Total::Exact(total));
     }
-    let From { table, words, mut binds } = From::of(conn, sql, true)?;
+    let From { table, words, mut binds } = From::of(conn, filter, sql, true)?;
     let text = format!("select count(*) from (select 1 from {table} where {words} {} limit ?)", sql.sql);
     binds.extend(sql.binds.iter().cloned());
     binds.push(Value::Integer(limits::COUNT_ROWS_MAX as i64 + 1));
@@ -184,6 +282,13 @@ fn counted(conn: &Connection, filter: &Filter) -> Result<Option<u64>, StoreError
 
 pub(super) fn history(conn: &Connection, id: LetterId) -> Result<Option<LetterHistory>, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
+    let history = history_in(conn, id)?;
+    drop(snapshot);
+    Ok(history)
+}
+
+/// The same within a snapshot that is open already.
+pub(super) fn history_in(conn: &Connection, id: LetterId) -> Result<Option<LetterHistory>, StoreError> {
     let mut statement = conn.prepare_cached(&format!(
         "select {LETTER_COLUMNS}, l.letter
            from dead_letter_queue l
@@ -196,10 +301,8 @@ pub(super) fn history(conn: &Connection, id: LetterId) -> Result<Option<LetterHi
     let number: i64 = row.get(31)?;
     let lives = lives(conn, number)?;
     let attempts = attempts(conn, number)?;
-    drop(found);
-    drop(statement);
-    drop(snapshot);
-    Ok(Some(LetterHistory { letter, lives, attempts }))
+    let decisions = decisions::of_letter(conn, id)?;
+    Ok(Some(LetterHistory { letter, lives, attempts, decisions }))
 }
 
 const LIVES: &str = "
@@ -276,13 +379,7 @@ pub(super) fn original(
         })
         .optional()?;
     let Some((life, content_type, headers, body, sha256)) = found else { return Ok(None) };
-    let headers: Vec<(String, String)> = match headers {
-        Some(text) => serde_json::from_str(&text).map_err(|error| {
-            StoreError::Corrupt(format!("the headers of letter {id} cannot be read: {error}"))
-        })?,
-        None => Vec::new(),
-    };
-    let envelope = Envelope::seal(open_body(&body)?, content_type, headers);
+    let envelope = Envelope::seal(open_body(&body)?, content_type, open_headers(headers.as_deref())?);
     if *envelope.sha256() != sha256 {
         return Err(StoreError::Corrupt(format!(
             "the body of letter {id}, life {life}, does not have its hash"
@@ -296,10 +393,14 @@ mod tests {
     use super::*;
     use crate::sqlite::migrate;
 
+    fn new_query(filter: Filter, sort: Sort, after: Option<LastKey>) -> PageQuery {
+        PageQuery { filter, now: Time::from_ms(0), sort, limit: 50, after, scan_max: PageQuery::SCAN_MAX }
+    }
+
     /// The steps by which SQLite would fetch a page.
     fn plan(conn: &Connection, query: &PageQuery) -> Vec<String> {
         let filter = Where::of(conn, &query.filter, query.now).unwrap();
-        let (sql, binds) = page_sql(conn, query, &filter).unwrap();
+        let (sql, binds) = page_sql(conn, query, &filter, 51).unwrap();
         let mut statement = conn.prepare(&format!("explain query plan {sql}")).unwrap();
         let steps = statement.query_map(rusqlite::params_from_iter(binds), |row| row.get("detail")).unwrap();
         steps.collect::<Result<_, _>>().unwrap()
@@ -309,8 +410,10 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate::migrate(&mut conn, 0).unwrap();
         conn.execute_batch(
-            "insert into incidents values (x'019a8b1c7e0070008000000000000000', 'open', 0, '', '');
-             insert into fingerprints values ('v1:00', x'019a8b1c7e0070008000000000000000', 0);",
+            "insert into incidents (id, state, opened_at, type, error_type)
+             values (x'019a8b1c7e0070008000000000000000', 'open', 0, '', '');
+             insert into fingerprints (fingerprint, incident, first_seen_at)
+             values ('v1:00', x'019a8b1c7e0070008000000000000000', 0);",
         )
         .unwrap();
         conn
@@ -340,7 +443,7 @@ mod tests {
                 for sort in [Sort::DiedAtDesc, Sort::DiedAtAsc] {
                     for after in [None, Some(last)] {
                         let filter = Filter::from_text(&format!("{filter}{range}")).unwrap();
-                        let query = PageQuery { filter, now: Time::from_ms(0), sort, limit: 50, after };
+                        let query = new_query(filter, sort, after);
                         let steps = plan(&conn, &query);
                         let named = |step: &String| step.split_whitespace().any(|word| word == index);
                         assert!(steps.iter().any(named), "{} {sort:?}: {steps:?}", query.filter);
@@ -361,7 +464,7 @@ mod tests {
         for filter in ["", "queue:a", "status:pending"] {
             for sort in [Sort::CreatedAtDesc, Sort::CreatedAtAsc] {
                 let filter = Filter::from_text(filter).unwrap();
-                let query = PageQuery { filter, now: Time::from_ms(0), sort, limit: 50, after: None };
+                let query = new_query(filter, sort, None);
                 let steps = plan(&conn, &query);
                 assert!(steps.iter().all(|step| in_order(step)), "{} {sort:?}: {steps:?}", query.filter);
             }

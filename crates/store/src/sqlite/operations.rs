@@ -1,5 +1,7 @@
 //! Operations: a selection frozen in chunks, then a decision worked off on it in chunks. The rows are the progress.
 
+use std::time::Duration;
+
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::limits;
@@ -10,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::audit::{self, NewEntry};
 use super::filter::Where;
 use super::rows::unknown;
+use super::scan::Scanner;
 use super::verdicts::carry_out;
 use super::writer::Write;
 use crate::StoreError;
@@ -101,20 +104,18 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
     let sql = Where::of(conn, &filter, operation.opened_at)?;
     let last: (Option<i64>, Option<[u8; 16]>) =
         conn.prepare_cached(FROZEN_SO_FAR)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let chunk = matching(conn, &sql, operation.opened_at, last)?;
+    let Chunk { letters: chunk, end, complete } = matching(conn, &filter, &sql, operation.opened_at, last)?;
     let mut total = operation.total;
     let mut add = conn.prepare_cached(SELECT_LETTER)?;
-    for (_, letter, life) in &chunk {
+    for (letter, life) in &chunk {
         total += add.execute((id.bytes(), total as i64 + 1, letter, life))? as u64;
     }
-    let complete = chunk.len() < limits::FREEZE_ROWS_PER_WRITE;
     let state = match (complete, total.cmp(&operation.expected)) {
         (_, std::cmp::Ordering::Greater) | (true, std::cmp::Ordering::Less) => OperationState::Refused,
         (true, std::cmp::Ordering::Equal) if total == 0 => OperationState::Done,
         (true, std::cmp::Ordering::Equal) => OperationState::Working,
         (false, _) => OperationState::Freezing,
     };
-    let end = chunk.last().map(|(died_at, letter, _)| (*died_at, *letter));
     let ended = matches!(state, OperationState::Refused | OperationState::Done);
     conn.prepare_cached(
         "update operations
@@ -136,38 +137,61 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
     expect(conn, id)
 }
 
-type Frozen = (i64, [u8; 16], u32);
+/// Some letters of a list that is being frozen.
+struct Chunk {
+    letters: Vec<([u8; 16], u32)>,
+    /// The last one that was looked at, matching or not.
+    end: Option<(i64, [u8; 16])>,
+    /// Whether there are no more behind it.
+    complete: bool,
+}
 
 fn matching(
     conn: &Connection,
-    filter: &Where,
+    filter: &Filter,
+    sql: &Where,
     opened_at: Time,
     last: (Option<i64>, Option<[u8; 16]>),
-) -> Result<Vec<Frozen>, StoreError> {
-    let words = match &filter.words {
+) -> Result<Chunk, StoreError> {
+    let words = match &sql.words {
         Some(_) => "l.letter in (select rowid from letter_words where letter_words match ?) and",
         None => "",
     };
-    let mut binds: Vec<Value> = filter.words.iter().cloned().map(Value::Text).collect();
-    binds.extend(filter.binds.iter().cloned());
-    let mut sql = format!(
-        "select l.died_at, l.id, l.life
+    let mut binds: Vec<Value> = sql.words.iter().cloned().map(Value::Text).collect();
+    binds.extend(sql.binds.iter().cloned());
+    let mut text = format!(
+        "select l.died_at, l.id, l.life, l.letter
            from dead_letter_queue l indexed by {}
           where {words} {}
             and l.created_at <= ?",
-        filter.index, filter.sql
+        sql.index, sql.sql
     );
     binds.push(Value::Integer(opened_at.ms()));
     if let (Some(died_at), Some(id)) = last {
-        sql.push_str(" and (l.died_at, l.id) > (?, ?)");
+        text.push_str(" and (l.died_at, l.id) > (?, ?)");
         binds.extend([Value::Integer(died_at), Value::Blob(id.to_vec())]);
     }
-    sql.push_str(" order by l.died_at, l.id limit ?");
+    text.push_str(" order by l.died_at, l.id limit ?");
     binds.push(Value::Integer(limits::FREEZE_ROWS_PER_WRITE as i64));
-    let mut statement = conn.prepare_cached(&sql)?;
-    let rows = statement
-        .query_map(rusqlite::params_from_iter(binds), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut statement = conn.prepare_cached(&text)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut scanner = Scanner::new(conn, filter, Duration::from_millis(limits::FREEZE_SCAN_MS_MAX));
+    let mut chunk = Chunk { letters: Vec::new(), end: None, complete: true };
+    let mut rows = 0;
+    while let Some(row) = found.next()? {
+        if scanner.is_over() {
+            chunk.complete = false;
+            break;
+        }
+        rows += 1;
+        let (id, life) = (row.get(1)?, row.get(2)?);
+        chunk.end = Some((row.get(0)?, id));
+        if !filter.needs_content() || scanner.holds(row.get(3)?, life)? {
+            chunk.letters.push((id, life));
+        }
+    }
+    chunk.complete &= rows < limits::FREEZE_ROWS_PER_WRITE;
+    Ok(chunk)
 }
 
 const UNDECIDED: &str = "

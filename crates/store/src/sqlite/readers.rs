@@ -14,13 +14,14 @@ use crate::StoreError;
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
     path: PathBuf,
+    search: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub fn new(path: PathBuf) -> Readers {
-        Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(limits::READERS_MAX)) }
+    pub fn new(path: PathBuf, search: PathBuf) -> Readers {
+        Readers { path, search, idle: Arc::default(), permits: Arc::new(Semaphore::new(limits::READERS_MAX)) }
     }
 
     /// Runs `work` on a connection of its own, off the async threads, and stops it when it takes too long.
@@ -66,6 +67,8 @@ impl Readers {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(&self.path, flags)?;
         conn.execute_batch("pragma query_only = on; pragma cache_size = -4000; pragma busy_timeout = 5000;")?;
+        let search = self.search.as_os_str().as_encoded_bytes();
+        conn.execute("attach database cast(?1 as text) as search", [search])?;
         conn.set_prepared_statement_cache_capacity(128);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(conn)

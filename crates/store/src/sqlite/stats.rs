@@ -149,5 +149,20 @@ fn wrong_counters(conn: &Connection) -> Result<u64, StoreError> {
         );
         wrong += conn.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
     }
+    wrong +=
+        conn.query_row(WRONG_INCIDENTS, (Status::Pending.name(), Status::Reprocessing.name()), |row| {
+            row.get::<_, i64>(0)
+        })?;
     Ok(wrong as u64)
 }
+
+/// Incidents whose sums are not those of their letters.
+const WRONG_INCIDENTS: &str = "
+select count(*)
+  from incidents i
+  left join (select f.incident as incident, count(*) as letters, sum(l.status in (?1, ?2)) as unsettled
+               from dead_letter_queue l
+               join fingerprints f on f.fingerprint = l.fingerprint
+              group by f.incident) r on r.incident = i.id
+ where i.letters <> coalesce(r.letters, 0)
+    or i.unsettled <> coalesce(r.unsettled, 0)";

@@ -48,6 +48,7 @@ pub(super) fn apply(
             let to = row.to.unwrap_or(*from);
             let Some(counted) = update(write, letter, row, *from, to, mark, at)? else { continue };
             if *from != to {
+                write.tally.at(at);
                 write.tally.appear(&counted);
                 write.tally.vanish(&Counted { status: *from, ..counted.clone() });
                 if matches!(to, Status::Resolved | Status::Discarded) {

@@ -183,7 +183,9 @@ fn commit_group(
         around.failures.at(FailurePoint::Begin)?;
         conn.prepare_cached("begin immediate")?.execute([])?;
         if let Some(tally) = run_all(conn, taken, waiting, around) {
-            tally.flush(conn)?;
+            let write =
+                Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
+            tally.flush(&write)?;
             around.failures.at(FailurePoint::Commit)?;
             conn.prepare_cached("commit")?.execute([])?;
             return Ok(());

@@ -34,8 +34,14 @@ async fn all(store: &dyn Store) -> Vec<Letter> {
     let mut letters = Vec::new();
     let mut after = None;
     loop {
-        let query =
-            PageQuery { filter: Filter::default(), now: at(0), sort: Sort::CreatedAtAsc, limit: 500, after };
+        let query = PageQuery {
+            filter: Filter::default(),
+            now: at(0),
+            sort: Sort::CreatedAtAsc,
+            limit: 500,
+            after,
+            scan_max: PageQuery::SCAN_MAX,
+        };
         let page = store.list(query).await.unwrap();
         letters.extend(page.letters);
         after = page.next;

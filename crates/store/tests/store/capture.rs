@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
-use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Captured, Letter, Outcome};
 use lazaret_core::lifecycle::{Place, Status};
@@ -55,7 +54,7 @@ pub async fn a_new_letter_comes_back_whole(rig: &mut Rig) {
         error_code: Some("ETIMEDOUT".into()),
         error_message: "timed out".into(),
         class: ErrorClass::Transient,
-        fingerprint: Fingerprint::of("order.created", "ConnectionError"),
+        fingerprint: admitted.grouping.fingerprint.clone(),
         incident: admitted.incident,
         retry_count: 3,
         max_retries: Some(5),
@@ -82,7 +81,7 @@ pub async fn a_new_letter_comes_back_whole(rig: &mut Rig) {
     let [life] = found.lives.as_slice() else { panic!("one life: {:?}", found.lives) };
     assert_eq!((life.life, life.fatal, life.retry_count, life.max_retries), (1, 3, 3, Some(5)));
     assert_eq!((life.captured_at, life.died_at, life.class), (at(0), at(-1_000), ErrorClass::Transient));
-    assert_eq!(life.fingerprint, admitted.fingerprint);
+    assert_eq!(life.fingerprint, admitted.grouping.fingerprint);
     assert_eq!(life.reported.as_deref(), Some(r#"{"custom": [1,  2]}"#));
     assert_eq!(life.redrive, None);
     assert_eq!((life.content_type.as_str(), life.body_bytes), ("application/json", 11));

@@ -103,7 +103,7 @@ pub async fn a_confirmed_letter_is_resolved_on_its_evidence(rig: &mut Rig) {
         };
         assert_eq!((found.status, found.resolution), (Status::Resolved, Some(expected)));
         assert_eq!(settle(rig, letter, run, confirmed()).await, Err(ClaimRefused::NotClaimed(letter)));
-        assert_eq!(rig.told().await.last().unwrap(), "dead_letter.resolved");
+        assert_eq!(rig.told_of_letters().await.last().unwrap(), "dead_letter.resolved");
     }
 }
 
@@ -135,7 +135,7 @@ pub async fn an_ended_letter_is_discarded_on_its_evidence(rig: &mut Rig) {
         notes: Some("cancelled".into()),
     };
     assert_eq!((found.status, found.resolution), (Status::Discarded, Some(expected)));
-    assert_eq!(rig.told().await.last().unwrap(), "dead_letter.discarded");
+    assert_eq!(rig.told_of_letters().await.last().unwrap(), "dead_letter.discarded");
 }
 
 pub async fn a_claim_is_settled_only_from_steps_that_allow_it(rig: &mut Rig) {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "clippy does not take helpers of tests for tests")]
 
+mod bodies;
 mod books;
 mod capture;
 mod cases;
@@ -9,14 +10,19 @@ mod claims;
 mod deaths;
 mod decisions;
 mod filters;
+mod incidents;
+mod lines;
 mod model;
 mod operations;
 mod paging;
 mod records;
+mod regroup;
 mod rig;
 mod search;
 mod sqlite_faults;
 mod sqlite_groups;
+mod sqlite_index;
 mod sqlite_opening;
 mod sqlite_schema;
 mod sqlite_story;
+mod transfer;

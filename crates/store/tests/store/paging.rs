@@ -46,7 +46,17 @@ async fn page(
     limit: usize,
     after: Option<lazaret_core::cursor::LastKey>,
 ) -> LetterPage {
-    rig.store().list(PageQuery { filter: Filter::default(), now: at(0), sort, limit, after }).await.unwrap()
+    rig.store()
+        .list(PageQuery {
+            filter: Filter::default(),
+            now: at(0),
+            sort,
+            limit,
+            after,
+            scan_max: PageQuery::SCAN_MAX,
+        })
+        .await
+        .unwrap()
 }
 
 pub async fn every_sort_and_page_size_meets_each_letter_once(rig: &mut Rig) {
@@ -151,6 +161,7 @@ pub async fn totals_are_exact_or_at_least(rig: &mut Rig) {
         sort: Sort::DiedAtDesc,
         limit: 1,
         after: None,
+        scan_max: PageQuery::SCAN_MAX,
     };
     assert_eq!(rig.store().list(query).await.unwrap().total, Total::AtLeast(max));
 }

@@ -9,6 +9,7 @@ use lazaret_core::class::ClassRules;
 use lazaret_core::cursor::Sort;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::Filter;
+use lazaret_core::fingerprint::FingerprintRules;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::letter::{Admitted, Captured, Letter, Outcome, Receipt, RedriveMark, SourceWord, admit};
 use lazaret_core::time::Time;
@@ -77,14 +78,14 @@ impl Rig {
         self.store = Some((self.opening)().await);
     }
 
-    fn mint(&self) -> [u8; 10] {
+    pub fn mint(&self) -> [u8; 10] {
         let mut random = [0; 10];
         random[2..].copy_from_slice(&self.minted.fetch_add(1, Ordering::Relaxed).to_be_bytes());
         random
     }
 
     pub fn admit(&self, captured: Captured, at: Time) -> Admitted {
-        admit(captured, at, [self.mint(), self.mint()], &ClassRules::default())
+        admit(captured, at, [self.mint(), self.mint()], &ClassRules::default(), &FingerprintRules::default())
     }
 
     pub fn run_id(&self) -> RedriveId {
@@ -130,7 +131,8 @@ impl Rig {
         let mut letters: Vec<Letter> = Vec::new();
         let mut after = None;
         loop {
-            let query = PageQuery { filter: filter.clone(), now, sort, limit, after };
+            let query =
+                PageQuery { filter: filter.clone(), now, sort, limit, after, scan_max: PageQuery::SCAN_MAX };
             let page = self.store().list(query).await.unwrap();
             assert!(page.letters.len() <= limit);
             letters.extend(page.letters);
@@ -229,6 +231,11 @@ impl Rig {
     /// The kinds of all events, in order.
     pub async fn told(&self) -> Vec<String> {
         self.store().events(0, 100_000).await.unwrap().into_iter().map(|event| event.kind).collect()
+    }
+
+    /// The same of letters alone.
+    pub async fn told_of_letters(&self) -> Vec<String> {
+        self.told().await.into_iter().filter(|kind| kind.starts_with("dead_letter.")).collect()
     }
 }
 

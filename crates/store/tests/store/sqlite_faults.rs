@@ -5,6 +5,7 @@ use std::process::Command;
 
 use lazaret_core::class::ClassRules;
 use lazaret_core::envelope::Envelope;
+use lazaret_core::fingerprint::FingerprintRules;
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Captured, Outcome, Receipt, admit};
 use lazaret_store::failure::{Failure, FailurePoint};
@@ -37,7 +38,8 @@ async fn insert(store: &SqliteStore, n: u32, bytes: u32) -> Result<Receipt, Stor
     let mut random = [7; 10];
     random[..4].copy_from_slice(&n.to_be_bytes());
     let letter = Captured { envelope, ..captured(&format!("e{n}")) };
-    let batch = vec![admit(letter, at(0), [random, random], &ClassRules::default())];
+    let batch =
+        vec![admit(letter, at(0), [random, random], &ClassRules::default(), &FingerprintRules::default())];
     Ok(store.insert(batch).await?[0])
 }
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use lazaret_core::class::ClassRules;
+use lazaret_core::fingerprint::FingerprintRules;
 use lazaret_core::letter::{Admitted, Captured, Outcome, admit};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
@@ -61,7 +62,7 @@ fn admitted(captured: Captured, at: Time) -> Admitted {
         bytes
     };
     let random = [random(1), random(2)];
-    admit(captured, at, random, &ClassRules::default())
+    admit(captured, at, random, &ClassRules::default(), &FingerprintRules::default())
 }
 
 type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -3,7 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use lazaret_core::time::Time;
+use lazaret_store::incident::IncidentQuery;
+use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::stats::LedgerBy;
 use lazaret_store::{Store, StoreError};
 use rusqlite::Connection;
 
@@ -128,4 +132,81 @@ fn a_new_data_folder_is_for_its_owner_alone() {
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("lock")), 0o600);
     drop(store);
+}
+
+/// A store as the first format left it, with one pending and one resolved letter of one cause.
+fn first_format(folder: &Path) {
+    let conn = Connection::open(folder.join("lazaret.db")).unwrap();
+    conn.execute_batch(include_str!("../../src/sqlite/migrations/0001_letters.sql")).unwrap();
+    conn.execute_batch(
+        "pragma application_id = 0x4c5a5254; pragma user_version = 1;
+         insert into meta (key, value) values ('mode', 'real');
+         insert into incidents values (x'019a85748f8070008000000000000001', 'open', 1763175600000, 'order.created', 'E');
+         insert into fingerprints values ('v1:00', x'019a85748f8070008000000000000001', 1763175600000);",
+    )
+    .unwrap();
+    for (row, status, resolved) in [(1, "pending", "null, null"), (2, "resolved", "1763175700000, 'discard'")]
+    {
+        let id = format!("x'019a85748f80700080000000000001{row:02}'");
+        conn.execute_batch(&format!(
+            "insert into dead_letter_queue (letter, id, source, event_id, type, queue, error_type, error_message, class,
+                    fingerprint, retry_count, status, place, life, resolution_timestamp, resolution_strategy,
+                    created_at, updated_at, died_at, retention_at)
+             values ({row}, {id}, 'report', 'e{row}', 'order.created', 'orders', 'E', 'no', 'unknown', 'v1:00', 0,
+                     '{status}', 'live', 1, {resolved}, 1763175600000, 1763175600000, 1763175600000, 1763175600000);
+             insert into letter_keys (key, generation, id, place) values (x'{row:064}', 1, {id}, 'live');
+             insert into lives values ({row}, 1, 1763175600000, 1763175600000, 'unknown', 'v1:00', 'text/plain', null,
+                     x'00', 0, x'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855', 1, 0, null, null, null);
+             insert into attempts values ({row}, 1, 1, zeroblob(16), null, null, 'E', null, 'no', null);
+             insert into letter_words (rowid, words) values ({row}, 'order created e no');",
+        ))
+        .unwrap();
+        for (dimension, value) in [
+            ("all", ""),
+            ("source", "report"),
+            ("queue", "orders"),
+            ("type", "order.created"),
+            ("error_type", "E"),
+            ("class", "unknown"),
+            ("fingerprint", "v1:00"),
+        ] {
+            conn.execute("insert into counters values (?1, ?2, ?3, 1)", (dimension, value, status)).unwrap();
+        }
+    }
+    for dimension in ["source", "queue", "type"] {
+        let value = match dimension {
+            "source" => "report",
+            "queue" => "orders",
+            _ => "order.created",
+        };
+        conn.execute(
+            "insert into series values (29386260, ?1, ?2, 2, 0), (29386265, ?1, ?2, 0, 1)",
+            (dimension, value),
+        )
+        .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_format_is_brought_forward_with_everything_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    first_format(folder.path());
+    let store = opened(folder.path(), Mode::Real).unwrap();
+    let ledger = store.ledger(LedgerBy::Recount).await.unwrap();
+    assert_eq!((ledger.captured, ledger.difference(), ledger.wrong_counters), (2, 0, 0));
+    let page = store.incidents(IncidentQuery { limit: 10, ..IncidentQuery::default() }).await.unwrap();
+    assert_eq!((page.total, page.incidents[0].letters, page.incidents[0].title.as_str()), (1, 2, "E"));
+    assert_eq!(page.incidents[0].by_status["resolved"], 1);
+    let (from, until) = (Time::from_ms(1_763_175_600_000), Time::from_ms(1_763_179_200_000));
+    for step in Step::ALL {
+        let all = SeriesQuery { of: SeriesOf::All, step, from, until };
+        let points = store.series(all).await.unwrap().remove(0).points;
+        let sums = points.iter().fold((0, 0), |sum, point| (sum.0 + point.arrived, sum.1 + point.departed));
+        assert_eq!((sums, points.len()), ((2, 1), if step == Step::Hour { 1 } else { 2 }));
+    }
+    // The fingerprints of that time were a makeshift: every letter gets a real one.
+    let state = store.regrouping("1".into()).await.unwrap();
+    assert_eq!((state.towards.as_deref(), state.total), (Some("1"), 2));
+    assert_eq!(store.old_groupings(10).await.unwrap().len(), 2);
+    store.close().await.unwrap();
 }

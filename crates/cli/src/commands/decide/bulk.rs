@@ -128,7 +128,7 @@ async fn follow(opened: &Operation, client: &Client, screen: &Screen) -> anyhow:
         tokio::time::sleep(LOOK_EVERY).await;
         let answer = match client.get(&["operations", &opened.id], &[]).await {
             Ok(answer) => answer,
-            Err(ClientError::Lost { .. } | ClientError::Unreachable { .. })
+            Err(ClientError::Lost { .. } | ClientError::Silent { .. } | ClientError::Unreachable { .. })
                 if looks_failed < LOOKS_FAILED_MAX =>
             {
                 looks_failed += 1;

@@ -1,7 +1,5 @@
 //! Batches on their way to the server: bounded, sent again when the server asks for it, answered item by item.
 
-use std::time::Duration;
-
 use indicatif::ProgressBar;
 use lazaret_core::limits;
 use reqwest::StatusCode;
@@ -17,10 +15,6 @@ const LINES_BYTES_MAX: usize = limits::NDJSON_BYTES_MAX / 2;
 
 /// Room for the frame around the entries of a batch.
 const ENTRIES_BYTES_MAX: usize = limits::BODY_BYTES_MAX - 4 * 1024;
-
-/// A busy server is asked again this often, and never waited for longer than this.
-const TRIES_MAX: u32 = 6;
-const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Letters of one request, as they were written, with their places in the input.
 #[derive(Debug)]
@@ -152,21 +146,9 @@ impl<'a> Sending<'a> {
 
     async fn post(&self, content: Content) -> Result<Answer, ClientError> {
         let query: Vec<(&str, &str)> = self.source.iter().map(|source| ("source", source.as_str())).collect();
-        let mut tries = 0;
-        loop {
-            let again = Content { media_type: content.media_type, bytes: content.bytes.clone() };
-            let wait = match self.client.post(&["dead-letters"], &query, again).await {
-                Err(ClientError::Refused(Problem {
-                    status: StatusCode::SERVICE_UNAVAILABLE,
-                    retry_after: Some(wait),
-                    ..
-                })) if tries < TRIES_MAX => wait.min(WAIT_MAX),
-                answered => return answered,
-            };
-            tries += 1;
-            self.bar.set_message(format!("{} (the server is busy, waiting)", self.report.summary()));
-            tokio::time::sleep(wait).await;
-        }
+        let busy =
+            || self.bar.set_message(format!("{} (the server is busy, waiting)", self.report.summary()));
+        self.client.post_patiently(&["dead-letters"], &query, content, busy).await
     }
 
     /// Ends the report and says what became of it. What was stored stays stored, even if the rest failed.

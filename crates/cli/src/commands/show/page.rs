@@ -1,11 +1,11 @@
 //! A letter laid out for reading. Everything from the letter is made harmless here.
 
-use std::fmt::Write;
-
 use lazaret_core::time::Time;
 
-use crate::answers::{FailedRun, LetterError, LetterRest, LetterSummary, Life};
+use crate::answers::{Decision, FailedRun, LetterError, LetterRest, LetterSummary, Life};
 use crate::client::Answer;
+use crate::commands::grouping;
+use crate::output::page::Page;
 use crate::output::table::{Column, Table};
 use crate::output::{Paint, Screen, escape, json_text, moment};
 
@@ -50,11 +50,17 @@ impl Payload {
 
 /// The letter as a page of text.
 pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &Screen, now: Time) -> String {
-    let mut page = Page { text: String::new(), screen };
+    let mut page = Page::new(screen);
     head(&mut page, letter, now);
     error(&mut page, "error", &letter.error);
     attempts(&mut page, &rest.retry_history, now);
     lives(&mut page, &rest.lives, now);
+    if let Some(grouping) = &rest.grouping {
+        page.heading("why grouped");
+        grouping::parts(&mut page, &grouping.parts);
+        grouping::differences(&mut page, &grouping.differences);
+    }
+    decisions(&mut page, &rest.decisions, now);
     if let Some(reported) = &rest.reported {
         page.heading("reported, and kept without being obeyed");
         page.block(&json_text::indented(reported.get()));
@@ -68,7 +74,7 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
             page.block(&format!("lazaret {} {}{reason}", escape::line(action), escape::line(&letter.id)));
         }
     }
-    page.text
+    page.into_text()
 }
 
 fn head(page: &mut Page<'_>, letter: &LetterSummary, now: Time) {
@@ -176,49 +182,26 @@ fn lives(page: &mut Page<'_>, lives: &[Life], now: Time) {
             life.sha256.as_str().into(),
         ]);
     }
-    let table = page.screen.inset(&table, INDENT);
-    page.block(table.trim_end());
+    page.table(&table);
 }
 
-const INDENT: u16 = 2;
-
-struct Page<'a> {
-    text: String,
-    screen: &'a Screen,
-}
-
-impl Page<'_> {
-    fn field(&mut self, label: &str, value: &str) {
-        self.plain(label, &escape::line(value));
+fn decisions(page: &mut Page<'_>, decisions: &[Decision], now: Time) {
+    if decisions.is_empty() {
+        return;
     }
-
-    fn maybe(&mut self, label: &str, value: &Option<String>) {
-        if let Some(value) = value {
-            self.field(label, value);
-        }
-    }
-
-    /// A field whose value is harmless already.
-    fn plain(&mut self, label: &str, value: &str) {
-        let label = self.screen.paint(Paint::Dim, &format!("{label:<12}"));
-        self.push(&format!("{label}{value}"));
-    }
-
-    fn heading(&mut self, title: &str) {
-        let title = self.screen.paint(Paint::Bold, title);
-        self.push("");
-        self.push(&title);
-    }
-
-    /// Lines under a heading, harmless already.
-    fn block(&mut self, text: &str) {
-        for line in text.lines() {
-            self.push(&format!("{:indent$}{line}", "", indent = usize::from(INDENT)));
-        }
-    }
-
-    fn push(&mut self, line: &str) {
-        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
+    page.heading(&format!("decisions ({})", decisions.len()));
+    for decision in decisions {
+        let role = decision.role.as_ref().map(|role| format!(" ({role})")).unwrap_or_default();
+        let with_others =
+            decision.operation_id.as_ref().map(|id| format!(", in operation {id}")).unwrap_or_default();
+        let elsewhere = if decision.imported { ", in the store it came from" } else { "" };
+        let why = decision.reason.as_deref().unwrap_or("no reason given");
+        let when = moment::both(&decision.at, now);
+        page.block(&escape::line(&format!(
+            "{when} {} by {}{role}{with_others}{elsewhere}",
+            decision.action, decision.actor
+        )));
+        page.block(&format!("   {}", escape::line(why)));
     }
 }
 

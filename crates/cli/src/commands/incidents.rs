@@ -1,0 +1,251 @@
+//! `lazaret incidents`: what is wrong, one line a cause.
+
+mod query;
+
+use clap::Args;
+use lazaret_core::class::ErrorClass;
+use lazaret_core::incident::IncidentState;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use lazaret_store::incident::IncidentSort;
+
+use crate::answers::incident::{Incident, IncidentPage};
+use crate::args::filter_word;
+use crate::client::Client;
+use crate::failure::Outcome;
+use crate::output::chart::Columns;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Format, Paint, Screen, moment, shell_word};
+use query::Query;
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret incidents                             what is not closed, last seen first
+  lazaret incidents --sort -count --limit 10    the largest ten
+  lazaret incidents state:open class:transient timeout
+  lazaret incidents --type 'invoice.*' --since 24h
+  lazaret incidents --all --json | jq -r '.items[] | [.id, .title] | @tsv'
+
+A filter may name state, type, error, class and since; other words are searched for in the title. \
+COUNT is pending letters of all. LAST 48 H has one column for two hours, a dot where nothing came.";
+
+/// Columns of the picture of the last 48 hours.
+const SPARK_COLUMNS: usize = 24;
+
+#[derive(Args, Debug, Default)]
+#[command(after_help = EXAMPLES)]
+pub struct IncidentsArgs {
+    /// What the incidents have to be like, such as class:transient or words of the title
+    #[arg(value_name = "FILTER", value_parser = filter_word)]
+    filter: Vec<String>,
+
+    /// Incidents in this state; may be repeated; all but closed ones unless said
+    #[arg(long, value_name = "STATE", value_parser = IncidentState::ALL.map(IncidentState::name))]
+    state: Vec<String>,
+
+    /// Incidents in every state
+    #[arg(long, conflicts_with = "state")]
+    all: bool,
+
+    /// Type of the letters, `*` matches anything
+    #[arg(long = "type", value_name = "PATTERN")]
+    letter_type: Option<String>,
+
+    /// Type of the error, `*` matches anything
+    #[arg(long, value_name = "PATTERN")]
+    error: Option<String>,
+
+    /// Class of the error
+    #[arg(long, value_name = "CLASS", value_parser = ErrorClass::ALL.map(ErrorClass::name))]
+    class: Option<String>,
+
+    /// A part of the title
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+
+    /// Seen since then: a time, or how long ago, such as 24h
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Order of the incidents
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = IncidentSort::LastSeenDesc.name(),
+        allow_hyphen_values = true,
+        value_parser = IncidentSort::ALL.map(IncidentSort::name)
+    )]
+    sort: String,
+
+    /// Incidents on a page, 1 to 500
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
+    limit: Option<u16>,
+
+    /// Go on where another page ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+pub async fn run(args: IncidentsArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let now = moment::now();
+    let query = Query::of(&args, now)?;
+    let limit = args.limit.map_or(limits::PAGE_ROWS, usize::from).to_string();
+    let mut asked = query.pairs();
+    asked.extend([("sort", args.sort.as_str()), ("limit", &limit)]);
+    asked.extend(args.cursor.as_ref().map(|cursor| ("cursor", cursor.as_str())));
+    let answer = client.get(&["incidents"], &asked).await?;
+    match screen.format {
+        Format::Json => screen.json(answer.text()?)?,
+        Format::Text => {
+            let page: IncidentPage = answer.read()?;
+            if !page.items.is_empty() {
+                screen.table(&table(&page.items, now))?;
+            }
+            screen.note(&footer(&args, &query, &page));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn table(incidents: &[Incident], now: Time) -> Table {
+    let mut table = Table::new(vec![
+        Column::whole("STATE").left_out(4),
+        Column::number("COUNT"),
+        Column::whole("LAST 48 H").left_out(2),
+        Column::whole("SEEN"),
+        Column::whole("CATEGORY").left_out(1),
+        Column::cut("TITLE").left_out(5),
+        Column::whole("ID"),
+    ]);
+    for incident in incidents {
+        let spark = Columns::of(&incident.sparkline.arrived, SPARK_COLUMNS).spark();
+        table.row(vec![
+            Cell::painted(&incident.state, Paint::of_state(&incident.state)),
+            count(incident).into(),
+            Cell::painted(&spark, Some(Paint::Cyan)),
+            moment::ago(&incident.last_seen_at, now).into(),
+            incident.category.as_deref().unwrap_or("unknown").into(),
+            incident.title.as_str().into(),
+            Cell::painted(&incident.id, Some(Paint::Bold)),
+        ]);
+    }
+    table
+}
+
+/// Pending letters of all; one number where they are the same.
+fn count(incident: &Incident) -> String {
+    let (pending, all) = (moment::count(incident.by_status.pending), moment::count(incident.count));
+    if pending == all { all } else { format!("{pending}/{all}") }
+}
+
+fn footer(args: &IncidentsArgs, query: &Query, page: &IncidentPage) -> String {
+    if page.items.is_empty() && args.cursor.is_none() {
+        return match query.is_narrowed() {
+            true => "no incidents match".into(),
+            false if args.all => "no incidents: nothing has died yet".into(),
+            false => "no incidents but closed ones, if any; --all lists those too".into(),
+        };
+    }
+    let noun = if page.total == 1 { "incident" } else { "incidents" };
+    let shown = moment::count(page.items.len() as u64);
+    let mut text = format!("{shown} of {} {noun}", moment::count(page.total));
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str("\nnext page: ");
+        text.push_str(&next_page(args, query, cursor));
+    }
+    text
+}
+
+/// The command that shows the next page. It names the moment that `since` was, because a cursor belongs to one list.
+fn next_page(args: &IncidentsArgs, query: &Query, cursor: &str) -> String {
+    let mut words = vec!["lazaret incidents".to_owned()];
+    words.extend(query.flags().into_iter().map(|(flag, value)| format!("--{flag} {}", shell_word(&value))));
+    if args.all {
+        words.push("--all".into());
+    }
+    if args.sort != IncidentSort::LastSeenDesc.name() {
+        words.push(format!("--sort {}", args.sort));
+    }
+    if let Some(limit) = args.limit {
+        words.push(format!("--limit {limit}"));
+    }
+    words.push(format!("--cursor {}", shell_word(cursor)));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Colour;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        args: IncidentsArgs,
+    }
+
+    pub fn args(words: &[&str]) -> IncidentsArgs {
+        Words::try_parse_from(["incidents"].iter().chain(words)).unwrap().args
+    }
+
+    fn page(cursor: Option<&str>) -> IncidentPage {
+        let mut arrived = vec![0_u64; 48];
+        arrived[30..].copy_from_slice(&[0, 1, 4, 9, 20, 40, 80, 120, 100, 90, 60, 30, 20, 10, 5, 0, 0, 3]);
+        let incident = |id: u8, title: &str, state: &str, category: Option<&str>, letters: [u64; 2]| {
+            serde_json::json!({
+                "id": format!("019a8b1c-7e00-7000-8000-0000000000{id:02}"), "fingerprint": "v1:0", "title": title,
+                "state": state, "count": letters[1],
+                "byStatus": {"pending": letters[0], "reprocessing": 0, "resolved": 0, "discarded": 0},
+                "type": "invoice.created", "errorType": "NetworkError", "template": "t", "class": "transient",
+                "category": category, "firstSeenAt": "2025-11-14T02:57:00.000Z",
+                "lastSeenAt": "2025-11-15T02:57:00.000Z",
+                "sparkline": {"step": "hour", "from": "2025-11-13T03:00:00.000Z", "arrived": arrived},
+            })
+        };
+        serde_json::from_value(serde_json::json!({
+            "items": [
+                incident(1, "NetworkError: connection to <host> timed out after <n> ms\u{1b}[2J", "open",
+                    Some("infrastructure"), [1_204, 1_310]),
+                incident(2, "Größenfehler", "regressed", None, [1, 1]),
+            ],
+            "total": 1_204, "nextCursor": cursor,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_list_fits_the_terminal_and_is_whole_without_one() {
+        let now = Time::parse("2025-11-15T03:00:00Z").unwrap();
+        let table = table(&page(None).items, now);
+        for width in [80, 120] {
+            let text = table.render(Some(width), Colour::Off);
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            insta::assert_snapshot!(format!("incidents_{width}_columns"), text);
+        }
+        insta::assert_snapshot!("incidents_no_terminal", table.render(None, Colour::Off));
+    }
+
+    #[test]
+    fn the_footer_says_how_to_go_on_with_the_same_list() {
+        let now = Time::parse("2025-11-15T03:00:00Z").unwrap();
+        let args = args(&["state:open", "--type", "invoice.*", "--since", "24h", "it's", "--limit", "2"]);
+        let query = Query::of(&args, now).unwrap();
+        insta::assert_snapshot!(footer(&args, &query, &page(Some("AbC-_"))), @r"
+        2 of 1,204 incidents
+        next page: lazaret incidents --state open --type 'invoice.*' --text 'it'\''s' --since 2025-11-14T03:00:00.000Z --limit 2 --cursor AbC-_
+        ");
+    }
+
+    #[test]
+    fn an_empty_list_is_friendly() {
+        let none = IncidentPage { items: Vec::new(), total: 0, next_cursor: None };
+        let told = |words: &[&str]| {
+            let args = args(words);
+            footer(&args, &Query::of(&args, Time::from_ms(0)).unwrap(), &none)
+        };
+        assert_eq!(told(&[]), "no incidents but closed ones, if any; --all lists those too");
+        assert_eq!(told(&["--all"]), "no incidents: nothing has died yet");
+        assert_eq!(told(&["timeout"]), "no incidents match");
+    }
+}

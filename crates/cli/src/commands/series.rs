@@ -1,0 +1,173 @@
+//! `lazaret series`: what came in and what went out, drawn over time.
+
+use clap::Args;
+use lazaret_core::id::IncidentId;
+use lazaret_core::time::Time;
+use lazaret_store::series::{SeriesBy, Step};
+
+use crate::answers::incident::{SeriesLine, SeriesLines};
+use crate::client::Client;
+use crate::failure::Outcome;
+use crate::filter;
+use crate::output::chart::{self, Columns};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Format, Paint, Screen, escape, moment};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret series                                everything, the last 48 hours
+  lazaret series --by queue                     the ten queues with the most deaths
+  lazaret series --by type --value invoice.created --value order.created --since 7d
+  lazaret series --step minute --since 90m
+  lazaret series --by queue --json | jq '.items[] | {value, n: ([.points[].arrived] | add)}'
+
+Each line is drawn to its own largest column, which MOST names; a dot is a column in which nothing died.";
+
+/// Columns of a line where nothing says how wide it may be, and at most and at least.
+const LINE_COLUMNS: u16 = 48;
+const LINE_COLUMNS_MAX: u16 = 168;
+const LINE_COLUMNS_MIN: u16 = 12;
+
+/// What stands beside a line: its numbers, and room for the beginning of its value.
+const BESIDE_COLUMNS: u16 = 46;
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct SeriesArgs {
+    /// Tell lines apart by this; everything is one line unless said
+    #[arg(long, value_name = "WHAT", value_parser = SeriesBy::ALL.map(SeriesBy::name))]
+    by: Option<String>,
+
+    /// A line for this value; may be repeated; the ten largest unless said
+    #[arg(long, value_name = "VALUE", requires = "by")]
+    value: Vec<String>,
+
+    /// The letters of this incident
+    #[arg(long, value_name = "ID", value_parser = IncidentId::parse, conflicts_with = "by")]
+    incident: Option<IncidentId>,
+
+    /// The width of one step
+    #[arg(long, value_name = "STEP", default_value = Step::Hour.name(), value_parser = Step::ALL.map(Step::name))]
+    step: String,
+
+    /// Begin then: a time, or how long ago; 48h for hours and 3h for minutes unless said
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// End then: a time, or how long ago
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+}
+
+pub async fn run(args: SeriesArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let now = moment::now();
+    let moment_of = |text: &Option<String>| {
+        text.as_ref().map(|text| filter::moment(text, now).map(|time| time.to_string())).transpose()
+    };
+    let (since, until) = (moment_of(&args.since)?, moment_of(&args.until)?);
+    let incident = args.incident.map(|id| id.to_string());
+    let mut query = vec![("step", args.step.as_str())];
+    let asked = [("by", &args.by), ("incident", &incident), ("since", &since), ("until", &until)];
+    query.extend(asked.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?))));
+    query.extend(args.value.iter().map(|value| ("value", value.as_str())));
+    let answer = client.get(&["series"], &query).await?;
+    if screen.format == Format::Json {
+        screen.json(answer.text()?)?;
+        return Ok(Outcome::Done);
+    }
+    let lines: SeriesLines = answer.read()?;
+    if lines.items.iter().all(|line| line.points.is_empty()) {
+        let (from, until) = (escape::line(&lines.from), escape::line(&lines.until));
+        screen.note(&format!("nothing died or was decided between {from} and {until}"));
+        return Ok(Outcome::Done);
+    }
+    let width = screen.width().map_or(LINE_COLUMNS, |width| width.saturating_sub(BESIDE_COLUMNS));
+    let drawn = table(&lines, usize::from(width.clamp(LINE_COLUMNS_MIN, LINE_COLUMNS_MAX)));
+    screen.table(&drawn.table)?;
+    screen.note(&drawn.footer);
+    Ok(Outcome::Done)
+}
+
+/// The lines, and what one column of them is.
+#[derive(Debug)]
+struct Drawn {
+    table: Table,
+    footer: String,
+}
+
+fn table(lines: &SeriesLines, width: usize) -> Drawn {
+    let mut table = Table::new(vec![
+        Column::cut("VALUE").left_out(3),
+        Column::whole("DEATHS"),
+        Column::number("DIED"),
+        Column::number("MOST").left_out(1),
+        Column::number("DECIDED").left_out(2),
+    ]);
+    let step = Step::parse(&lines.step).unwrap_or(Step::Hour);
+    let mut steps_each = 1;
+    for line in &lines.items {
+        let columns = Columns::of(&steps_of(line, lines, step), width);
+        steps_each = columns.steps_each;
+        let sum = |of: fn(&crate::answers::incident::Point) -> u64| {
+            line.points.iter().map(of).fold(0, u64::saturating_add)
+        };
+        table.row(vec![
+            if line.value.is_empty() { "everything" } else { line.value.as_str() }.into(),
+            Cell::painted(&columns.spark(), Some(Paint::Cyan)),
+            moment::count(sum(|point| point.arrived)).into(),
+            moment::count(columns.largest()).into(),
+            moment::count(sum(|point| point.departed)).into(),
+        ]);
+    }
+    let each = match steps_each {
+        1 => format!("one {}", step.name()),
+        n => format!("{n} {}s", step.name()),
+    };
+    Drawn { table, footer: format!("{} to {} · each column {each}", lines.from, lines.until) }
+}
+
+fn steps_of(line: &SeriesLine, lines: &SeriesLines, step: Step) -> Vec<u64> {
+    let (Ok(from), Ok(until)) = (Time::parse(&lines.from), Time::parse(&lines.until)) else {
+        return Vec::new();
+    };
+    let arrived = line.points.iter().filter_map(|point| Some((Time::parse(&point.at).ok()?, point.arrived)));
+    chart::steps(arrived, from, until, step.ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Colour;
+
+    fn lines() -> SeriesLines {
+        let at = |hour: u32| format!("2025-11-14T{hour:02}:00:00.000Z");
+        let point =
+            |hour, arrived| serde_json::json!({"at": at(hour), "arrived": arrived, "departed": arrived / 4});
+        serde_json::from_value(serde_json::json!({
+            "by": "queue", "step": "hour", "from": at(0), "until": "2025-11-15T00:00:00.000Z",
+            "items": [
+                {"value": "billing", "points": [point(3, 1_000), point(4, 2_000), point(23, 1)]},
+                {"value": "shipping\u{1b}[2J", "points": [point(12, 3)]},
+                {"value": "", "points": []},
+            ],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn lines_are_drawn_with_their_numbers() {
+        let drawn = table(&lines(), 24);
+        assert_eq!(
+            drawn.footer,
+            "2025-11-14T00:00:00.000Z to 2025-11-15T00:00:00.000Z · each column one hour"
+        );
+        insta::assert_snapshot!(drawn.table.render(Some(80), Colour::Off));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_added_up() {
+        let drawn = table(&lines(), 12);
+        assert!(drawn.footer.ends_with("each column 2 hours"), "{}", drawn.footer);
+        assert!(drawn.table.render(None, Colour::Off).contains("·▄█········▁"));
+    }
+}

@@ -1,0 +1,344 @@
+//! The part of a message that tells the root cause: without the names, retries and wrappings in front of it.
+//!
+//! What is left is always a piece of the message itself, never something made up.
+
+use crate::fingerprint::template::Template;
+use crate::fingerprint::{error_type, excerpt};
+use crate::limits;
+
+/// How an error's message grows when it is wrapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Style {
+    /// Each wrapping puts its own words in front: `handle: load order: sql: no rows`.
+    Chained,
+    Plain,
+}
+
+/// The root of a message: the name of the innermost error it names, if any, and its words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Core<'a> {
+    pub error_type: &'a str,
+    pub text: &'a str,
+}
+
+/// Finds the root of a message.
+pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'a> {
+    let mut text = excerpt::beginning(message, limits::TEMPLATE_SOURCE_BYTES_MAX).trim();
+    let mut error_type = "";
+    // Some put the name in front that they also report beside the message.
+    if let Some(rest) = text.strip_prefix(reported.trim()).and_then(|rest| rest.strip_prefix(": "))
+        && !reported.trim().is_empty()
+    {
+        text = rest;
+    }
+    for _ in 0..limits::CAUSES_MAX {
+        text = without_label(text);
+        if let Some((name, inner)) = shown(text) {
+            (error_type, text) = (name, inner);
+            continue;
+        }
+        if let Some(rest) = after_marker(text) {
+            text = rest;
+            continue;
+        }
+        let (name, rest) = error_type::head(text);
+        if !name.is_empty() {
+            if !error_type::normalise(name).is_empty() {
+                error_type = name;
+            }
+            text = rest;
+            continue;
+        }
+        if matches!(text.trim(), "null" | "None" | "nil" | "undefined") {
+            text = "";
+        }
+        match text.split_once(": ") {
+            Some((segment, rest)) if is_generic(segment) && !rest.trim().is_empty() => {
+                text = rest.trim_start()
+            }
+            Some(_) | None => break,
+        }
+    }
+    let text = meaningful(text);
+    let text = match style {
+        Style::Chained => nearest_root(text),
+        Style::Plain => text,
+    };
+    Core { error_type, text: text.trim() }
+}
+
+/// What programs write in front of an error that they did not expect.
+const LABELS: &[&str] = &[
+    "Uncaught ",
+    "Unhandled exception. ",
+    "UnhandledPromiseRejectionWarning: ",
+    "PHP Fatal error:  Uncaught ",
+    "panic: ",
+    "One or more errors occurred. (",
+    "Unexpected error: ",
+    "Traceback (most recent call last):",
+    "(in promise) ",
+];
+
+fn without_label(text: &str) -> &str {
+    let text = text.trim_start();
+    let text = LABELS.iter().find_map(|label| text.strip_prefix(label)).unwrap_or(text).trim_start();
+    // `thread 'main' panicked at src/main.rs:1:2:` and the message behind it.
+    let end = text.find(['\n']).unwrap_or(text.len());
+    match text[..end].find("panicked at ") {
+        Some(at) if text[..at].is_empty() || text.starts_with("thread ") => {
+            let line = text[at..end].trim_end();
+            if line.ends_with(':') && end < text.len() {
+                return text[end..].trim_start();
+            }
+            let behind = text[at..].find(": ").map(|colon| text[at + colon + 2..].trim_start());
+            behind.filter(|rest| !rest.is_empty()).unwrap_or(text)
+        }
+        Some(_) | None => text,
+    }
+}
+
+/// Python shows an error as `KeyError('sku')`.
+fn shown(text: &str) -> Option<(&str, &str)> {
+    let (name, rest) = text.split_once('(')?;
+    let inner = rest.strip_suffix(')').or_else(|| rest.strip_suffix(",)"))?;
+    (error_type::is_surely_name(name) && inner.starts_with(['\'', '"'])).then_some((name, inner))
+}
+
+/// What stands behind the last words that announce a cause.
+fn after_marker(text: &str) -> Option<&str> {
+    let line = text.lines().next()?;
+    let found = ["nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: "]
+        .iter()
+        .filter_map(|marker| line.rfind(marker).map(|at| at + marker.len()))
+        .max()?;
+    let rest = text[found..].trim_start();
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// Whether a segment only says that something failed, how often, or while handling what.
+fn is_generic(segment: &str) -> bool {
+    segment.len() <= 120
+        && !segment.contains('\n')
+        && segment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).all(is_generic_word)
+}
+
+#[rustfmt::skip]
+const GENERIC: &[&str] = &[
+    "a", "an", "the", "of", "to", "up", "on", "in", "for", "after", "with", "while", "during", "and", "was", "is", "last", "no",
+    "more", "all", "at", "by", "has", "have", "been", "could", "not", "unable",
+    "attempt", "attempts", "retry", "retries", "retrying", "tries", "times", "time", "try", "giving", "gave", "exhausted",
+    "max", "maximum", "exceeded", "reached", "final", "finally",
+    "failed", "fail", "failure", "error", "errors", "exception", "fatal", "err", "cause", "caused", "root", "wrapped", "severe",
+    "processing", "process", "handling", "handle", "handler", "executing", "execute", "execution", "running", "run", "consume",
+    "consuming", "consumer", "message", "messages", "job", "jobs", "task", "tasks", "event", "events", "worker", "delivery", "letter",
+    "unhandled", "uncaught", "unexpected", "occurred", "thrown", "threw", "panic", "recovered", "from", "command", "listener",
+    "encountered", "perform", "performing", "step", "critical", "warning",
+];
+
+fn is_generic_word(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+        || GENERIC.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// The first line, and two more where the first only announces them.
+fn meaningful(text: &str) -> &str {
+    let text = text.trim_start();
+    if text.starts_with("[{") || text.starts_with("[\n") || text.starts_with('{') {
+        // A document is one piece, however it is laid out.
+        return text;
+    }
+    let end = text.find('\n').unwrap_or(text.len());
+    if text[..end].contains("invocation") && text.trim_end().len() > end {
+        // Prisma shows the source first and ends with the reason.
+        let text = text.trim_end();
+        return text.rfind('\n').map_or(text, |at| &text[at + 1..]);
+    }
+    if end == text.len() || !announces(text[..end].trim_end()) {
+        return &text[..end];
+    }
+    let more = text[end..].match_indices('\n').nth(3).map_or(text.len(), |(at, _)| end + at);
+    &text[..more]
+}
+
+fn announces(line: &str) -> bool {
+    let has = |part: &str| {
+        line.len() >= part.len()
+            && line.as_bytes().windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    line.ends_with([':', '{', '[', '('])
+        || line.len() < 4
+        || is_generic(line)
+        || ["validation error", "errors occurred", "the following", "validation failed"]
+            .iter()
+            .any(|it| has(it))
+}
+
+/// The root of `handle: load order 7: sql: no rows`, what its library says in front, and the nearest words around
+/// them: where no frames are told, only those words tell which query found no rows.
+fn nearest_root(text: &str) -> &str {
+    let starts = segments(text);
+    let mut from = *starts.last().unwrap_or(&0);
+    // A root that names a constraint or a field is told well enough by it.
+    let mut contexts = usize::from(Template::of(&text[from..]).names_a_part());
+    for (position, start) in starts.iter().enumerate().rev().skip(1) {
+        let end = starts.get(position + 1).map_or(text.len(), |next| next - 2);
+        let segment = &text[*start..end];
+        if is_generic(segment) {
+            break;
+        }
+        if is_of_library(segment) {
+            // The resource of a request tells where it failed.
+            contexts = contexts.max(usize::from(Template::of(segment).has_resource()));
+        } else {
+            contexts += 1;
+            if contexts > 1 {
+                break;
+            }
+        }
+        from = *start;
+    }
+    &text[from..]
+}
+
+/// Where the segments between `: ` begin, quotes and brackets left whole. Behind a comma a colon joins key and value:
+/// `StatusCode: 403, RequestID: 9X1`.
+fn segments(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let mut starts = vec![0];
+    let mut quoted = false;
+    let mut depth = 0_usize;
+    let mut listed = false;
+    for at in 0..bytes.len() {
+        match bytes[at] {
+            b',' if !quoted && depth == 0 => listed = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' | b'(' if !quoted => depth += 1,
+            b'}' | b']' | b')' if !quoted => depth = depth.saturating_sub(1),
+            b':' if !quoted && !listed && depth == 0 && bytes.get(at + 1) == Some(&b' ') => {
+                starts.push(at + 2)
+            }
+            _ => {}
+        }
+    }
+    starts
+}
+
+/// Whether a segment is what the libraries of Go and Rust put in front of their own errors.
+fn is_of_library(segment: &str) -> bool {
+    let mut words = segment.split([' ', '/']);
+    let first = words.next().unwrap_or(segment);
+    let known = [
+        "Key",
+        "Get",
+        "Post",
+        "Put",
+        "Patch",
+        "Delete",
+        "Head",
+        "dial",
+        "read",
+        "write",
+        "lookup",
+        "connect",
+        "sql",
+        "json",
+        "pq",
+        "http",
+        "http2",
+        "net",
+        "rpc",
+        "x509",
+        "tls",
+        "redis",
+        "open",
+        "stat",
+        "exec",
+        "strconv.Atoi",
+        "strconv.ParseInt",
+        "proto",
+        "kafka",
+        "nats",
+        "amqp",
+        "ERROR",
+        "FATAL",
+        "db",
+        "grpc",
+        "transport",
+        "remote",
+        "EOF",
+        "parsing",
+        "desc",
+        "error",
+        "io",
+        "yaml",
+        "xml",
+        "base64",
+        "csv",
+        "context",
+        "oauth2",
+        "s3",
+        "mongo",
+        "template",
+        "unexpected",
+        "driver",
+        "googleapi",
+    ];
+    known.contains(&first)
+        || words.next().is_none() && first.len() <= 10 && first.bytes().all(|b| b.is_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(style: Style, message: &str, error_type: &str, text: &str) {
+        assert_eq!(core(message, "", style), Core { error_type, text }, "{message}");
+    }
+
+    #[test]
+    fn names_and_retries_in_front_are_taken_away() {
+        let plain = |message, name, text| check(Style::Plain, message, name, text);
+        plain("attempt 3 failed: Read timed out", "", "Read timed out");
+        plain(
+            "java.lang.RuntimeException: java.net.SocketTimeoutException: Read timed out",
+            "java.net.SocketTimeoutException",
+            "Read timed out",
+        );
+        plain(
+            "Handler failed; nested exception is java.lang.IllegalStateException: closed",
+            "java.lang.IllegalStateException",
+            "closed",
+        );
+        plain("Error: ENOENT: no such file", "", "ENOENT: no such file");
+        plain("giving up after 5 attempts: connection refused", "", "connection refused");
+        plain("order 12: total: must be positive", "", "order 12: total: must be positive");
+        plain("", "", "");
+    }
+
+    #[test]
+    fn the_first_line_rules_unless_it_only_announces() {
+        let plain = |message, text| check(Style::Plain, message, "", text);
+        plain("duplicate key\nDETAIL: Key (id)=(1) exists", "duplicate key");
+        plain(
+            "Validation failed:\n -- Email: must not be empty",
+            "Validation failed:\n -- Email: must not be empty",
+        );
+    }
+
+    #[test]
+    fn wrapped_words_are_cut_to_the_nearest_around_the_root() {
+        let chained = |message, text| check(Style::Chained, message, "", text);
+        chained(
+            "handle event: load order 7: sql: no rows in result set",
+            "load order 7: sql: no rows in result set",
+        );
+        chained("sql: no rows in result set", "sql: no rows in result set");
+        chained(
+            "run: charge card: Post \"https://x: y\": dial tcp 10.0.0.1:443: connect: connection refused",
+            "charge card: Post \"https://x: y\": dial tcp 10.0.0.1:443: connect: connection refused",
+        );
+        chained("attempt 2 failed: no rows", "no rows");
+    }
+}

@@ -1,0 +1,115 @@
+//! Incidents: all letters of one cause, as lists and the incident's own page see them.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::class::ErrorClass;
+use lazaret_core::fingerprint::{Fingerprint, Parts};
+use lazaret_core::id::IncidentId;
+use lazaret_core::incident::IncidentState;
+use lazaret_core::pattern::Pattern;
+use lazaret_core::time::Time;
+
+/// One incident as lists see it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Incident {
+    pub id: IncidentId,
+    /// Its newest fingerprint; others may point to it too.
+    pub fingerprint: Fingerprint,
+    pub title: String,
+    pub state: IncidentState,
+    pub letter_type: String,
+    pub error_type: String,
+    /// The error's message with what varies taken out.
+    pub template: String,
+    /// The class of the letter that opened it.
+    pub class: ErrorClass,
+    /// Live letters whose present life belongs to it.
+    pub letters: u64,
+    pub by_status: BTreeMap<&'static str, u64>,
+    pub first_seen_at: Time,
+    /// The last capture of a letter of it.
+    pub last_seen_at: Time,
+    /// The incident that took over its letters, when a new way of grouping found them to be one cause.
+    pub merged_into: Option<IncidentId>,
+}
+
+/// The order of a list of incidents; ties are broken by id, in the same direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IncidentSort {
+    #[default]
+    LastSeenDesc,
+    FirstSeenDesc,
+    LettersDesc,
+}
+
+impl IncidentSort {
+    pub const ALL: [IncidentSort; 3] =
+        [IncidentSort::LastSeenDesc, IncidentSort::FirstSeenDesc, IncidentSort::LettersDesc];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            IncidentSort::LastSeenDesc => "-lastSeenAt",
+            IncidentSort::FirstSeenDesc => "-firstSeenAt",
+            IncidentSort::LettersDesc => "-count",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<IncidentSort> {
+        IncidentSort::ALL.into_iter().find(|sort| sort.name() == text)
+    }
+}
+
+/// The last row of a page of incidents: what it is sorted by, and its id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IncidentKey {
+    pub value: i64,
+    pub id: IncidentId,
+}
+
+/// One page of incidents. Every condition has to hold; one that is not given always does.
+#[derive(Clone, Debug, Default)]
+pub struct IncidentQuery {
+    /// Any of these; all if there are none.
+    pub states: Vec<IncidentState>,
+    pub letter_type: Option<Pattern>,
+    pub error_type: Option<Pattern>,
+    pub class: Option<ErrorClass>,
+    /// A part of the title, in any case.
+    pub text: Option<String>,
+    /// Last seen then or later.
+    pub since: Option<Time>,
+    pub sort: IncidentSort,
+    pub limit: usize,
+    pub after: Option<IncidentKey>,
+}
+
+#[derive(Clone, Debug)]
+pub struct IncidentPage {
+    pub incidents: Vec<Incident>,
+    pub total: u64,
+    pub next: Option<IncidentKey>,
+}
+
+/// One incident with what is known of its cause and its reach.
+#[derive(Clone, Debug)]
+pub struct IncidentDetail {
+    pub incident: Incident,
+    /// Every fingerprint that points to it, newest first, with what it is made of.
+    pub fingerprints: Vec<(Fingerprint, Parts)>,
+    pub affected: Affected,
+    /// Incidents of other fingerprints that look alike, best first, with how alike they are from 0 to 1.
+    pub similar: Vec<(Incident, f64)>,
+}
+
+/// Whom an incident hits: the ten most frequent values each, over its newest letters.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Affected {
+    /// How many letters were looked at; fewer than the incident has means that only the newest were.
+    pub over: u64,
+    pub queues: Vec<(String, u64)>,
+    pub types: Vec<(String, u64)>,
+    pub subscribers: Vec<(String, u64)>,
+    pub aggregates: Vec<(String, u64)>,
+    pub tenants: Vec<(String, u64)>,
+    pub classes: Vec<(String, u64)>,
+}

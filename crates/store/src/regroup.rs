@@ -1,0 +1,54 @@
+//! Giving letters new fingerprints when the way of grouping changes, batch by batch, while capture goes on.
+
+use lazaret_core::attempt::LetterError;
+use lazaret_core::fingerprint::{Fingerprint, Grouping};
+use lazaret_core::id::IncidentId;
+use lazaret_core::time::Time;
+
+/// How far regrouping to a revision has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Regrouping {
+    /// The revision that every life has by now.
+    pub reached: String,
+    /// The one that is on its way, if any.
+    pub towards: Option<String>,
+    /// Lives looked at on this way.
+    pub done: u64,
+    /// Lives there are.
+    pub total: u64,
+}
+
+/// One life that may belong to another group now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OldGrouping {
+    /// The place of the life in the order of capture.
+    pub position: i64,
+    pub source: String,
+    pub queue: String,
+    pub letter_type: String,
+    pub tenant: Option<String>,
+    pub error: LetterError,
+    pub fingerprint: Fingerprint,
+}
+
+/// What a life's group is by the new rules.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewGrouping {
+    pub position: i64,
+    pub old: Fingerprint,
+    pub grouping: Grouping,
+    /// The id that an incident gets if this has to open one.
+    pub incident: IncidentId,
+}
+
+/// One batch of new groupings, up to a place in the order of capture.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RegroupBatch {
+    pub revision: String,
+    pub lives: Vec<NewGrouping>,
+    /// How many were looked at, changed or not.
+    pub looked_at: u64,
+    /// The place of the last one looked at; nothing if there are no more.
+    pub up_to: Option<i64>,
+    pub at: Time,
+}

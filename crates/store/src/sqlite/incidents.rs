@@ -1,0 +1,424 @@
+//! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lazaret_core::class::ErrorClass;
+use lazaret_core::fingerprint::{Fingerprint, Grouping, Parts};
+use lazaret_core::id::IncidentId;
+use lazaret_core::incident::{Happening, IncidentState};
+use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::counters::Dimension;
+use super::events::{self, NewEvent};
+use super::filter::glob;
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+use crate::incident::{
+    Affected, Incident, IncidentDetail, IncidentKey, IncidentPage, IncidentQuery, IncidentSort,
+};
+
+/// The first letter of a fingerprint.
+pub(super) struct Opening<'a> {
+    pub id: IncidentId,
+    pub at: Time,
+    pub grouping: &'a Grouping,
+    pub error_type: &'a str,
+    pub class: ErrorClass,
+}
+
+const OPEN: &str = "
+insert into incidents (id, state, opened_at, type, error_type, title, template, class, frame, last_seen_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?3)";
+
+/// Opens an incident together with its fingerprint, and tells of it.
+pub(super) fn open(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+    let Opening { id, at, grouping, error_type, class } = opening;
+    let parts = &grouping.parts;
+    let error_type = if error_type.is_empty() { &parts.error_type } else { *error_type };
+    write.conn.prepare_cached(OPEN)?.execute((
+        id.bytes(),
+        IncidentState::Open.name(),
+        at.ms(),
+        &parts.letter_type,
+        error_type,
+        parts.title(),
+        &parts.template,
+        class.name(),
+        parts.frames.first(),
+    ))?;
+    point(write, grouping, *id, *at)?;
+    let detail = Some(serde_json::json!({"title": parts.title()}).to_string());
+    events::add(
+        write,
+        &NewEvent { at: *at, kind: "incident.opened", incident: Some(*id), detail, ..NewEvent::default() },
+    )
+}
+
+const POINT: &str = "
+insert into fingerprints (fingerprint, incident, first_seen_at, parts)
+values (?1, ?2, ?3, ?4)";
+
+/// Writes down that a fingerprint belongs to an incident.
+pub(super) fn point(
+    write: &Write<'_>,
+    grouping: &Grouping,
+    incident: IncidentId,
+    at: Time,
+) -> Result<(), StoreError> {
+    write.conn.prepare_cached(POINT)?.execute((
+        grouping.fingerprint.as_str(),
+        incident.bytes(),
+        at.ms(),
+        grouping.parts.to_json(),
+    ))?;
+    Ok(())
+}
+
+/// What a commit changes in the sums of an incident.
+#[derive(Default)]
+pub(super) struct Sums {
+    letters: i64,
+    unsettled: i64,
+    pub seen_at: Option<Time>,
+}
+
+impl Sums {
+    pub fn add(&mut self, status: &str, by: i64) {
+        self.letters += by;
+        if Status::parse(status).is_some_and(waits) {
+            self.unsettled += by;
+        }
+    }
+}
+
+/// Whether something is still to happen to letters of this status.
+const fn waits(status: Status) -> bool {
+    match status {
+        Status::Pending | Status::Reprocessing => true,
+        Status::Resolved | Status::Discarded => false,
+    }
+}
+
+const ADD_SUMS: &str = "
+update incidents
+   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
+ where id = (select incident from fingerprints where fingerprint = ?1)
+returning id, state, unsettled, merged_into is not null, title";
+
+/// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes.
+pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
+    let mut moved: HashMap<[u8; 16], (String, i64, String)> = HashMap::new();
+    for (fingerprint, Sums { letters, unsettled, seen_at }) in sums {
+        let seen_at = seen_at.unwrap_or_default();
+        let found = write
+            .conn
+            .prepare_cached(ADD_SUMS)?
+            .query_row((fingerprint, letters, unsettled, seen_at.ms()), |row| {
+                let id: [u8; 16] = row.get(0)?;
+                Ok((id, row.get::<_, bool>(3)?, (row.get(1)?, row.get(2)?, row.get(4)?)))
+            })
+            .optional()?;
+        let Some((id, merged, sums)) = found else {
+            return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
+        };
+        // Two fingerprints of one incident may move in one commit: the last sum is the true one.
+        if !merged {
+            moved.insert(id, sums);
+        }
+    }
+    for (id, (state, waiting, title)) in moved {
+        let state = self::state(&state)?;
+        let happening = if waiting > 0 { Happening::LetterWaits } else { Happening::LastLetterEnded };
+        let next = state.after(happening);
+        if next != state {
+            change_state(write, IncidentId::from_bytes(id), [state, next], &title, at)?;
+        }
+    }
+    Ok(())
+}
+
+fn change_state(
+    write: &Write<'_>,
+    id: IncidentId,
+    [from, to]: [IncidentState; 2],
+    title: &str,
+    at: Time,
+) -> Result<(), StoreError> {
+    write.conn.prepare_cached("update incidents set state = ?3 where id = ?1 and state = ?2")?.execute((
+        id.bytes(),
+        from.name(),
+        to.name(),
+    ))?;
+    let kind = match to {
+        IncidentState::Open => "incident.opened",
+        IncidentState::Diagnosed => "incident.diagnosed",
+        IncidentState::Fixed => "incident.fixed",
+        IncidentState::Regressed => "incident.regressed",
+        IncidentState::Closed => "incident.closed",
+        // A redrive tells of these itself.
+        IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
+    };
+    let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
+    events::add(write, &NewEvent { at, kind, incident: Some(id), detail, ..NewEvent::default() })
+}
+
+pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
+    IncidentState::parse(text).ok_or_else(|| rows::unknown("incident's state", text))
+}
+
+const COLUMNS: &str = "
+i.id, i.state, i.opened_at, i.type, i.error_type, i.title, i.template, i.class, i.letters, i.last_seen_at,
+i.merged_into";
+
+fn read(conn: &Connection, row: &Row<'_>) -> Result<Incident, StoreError> {
+    let id = IncidentId::from_bytes(row.get(0)?);
+    Ok(Incident {
+        id,
+        fingerprint: newest_fingerprint(conn, id)?,
+        title: row.get(5)?,
+        state: state(&row.get::<_, String>(1)?)?,
+        letter_type: row.get(3)?,
+        error_type: row.get(4)?,
+        template: row.get(6)?,
+        class: rows::class(&row.get::<_, String>(7)?)?,
+        letters: row.get::<_, i64>(8)?.max(0) as u64,
+        by_status: by_status(conn, id)?,
+        first_seen_at: Time::from_ms(row.get(2)?),
+        last_seen_at: Time::from_ms(row.get(9)?),
+        merged_into: row.get::<_, Option<[u8; 16]>>(10)?.map(IncidentId::from_bytes),
+    })
+}
+
+const NEWEST_FINGERPRINT: &str = "
+select fingerprint
+  from fingerprints
+ where incident = ?1
+ order by heir is not null, first_seen_at desc, fingerprint
+ limit 1";
+
+fn newest_fingerprint(conn: &Connection, id: IncidentId) -> Result<Fingerprint, StoreError> {
+    let text: Option<String> =
+        conn.prepare_cached(NEWEST_FINGERPRINT)?.query_row([id.bytes()], |row| row.get(0)).optional()?;
+    Ok(Fingerprint::stored(text.unwrap_or_default()))
+}
+
+const BY_STATUS: &str = "
+select c.term, sum(c.letters)
+  from fingerprints f
+  join counters c on c.dimension = ?2 and c.value = f.fingerprint
+ where f.incident = ?1
+ group by c.term
+ limit 100";
+
+fn by_status(conn: &Connection, id: IncidentId) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    let mut counts = BTreeMap::from(Status::ALL.map(|status| (status.name(), 0)));
+    let mut statement = conn.prepare_cached(BY_STATUS)?;
+    let mut found = statement.query((id.bytes(), Dimension::Fingerprint.name()))?;
+    while let Some(row) = found.next()? {
+        let status = rows::status(&row.get::<_, String>(0)?)?;
+        counts.insert(status.name(), row.get::<_, i64>(1)?.max(0) as u64);
+    }
+    Ok(counts)
+}
+
+pub(super) fn page(conn: &Connection, query: &IncidentQuery) -> Result<IncidentPage, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    let (column, index) = match query.sort {
+        IncidentSort::LastSeenDesc => ("last_seen_at", "incidents_by_last_seen"),
+        IncidentSort::FirstSeenDesc => ("opened_at", "incidents_by_opening"),
+        IncidentSort::LettersDesc => ("letters", "incidents_by_letters"),
+    };
+    let (conditions, mut binds) = conditions(query);
+    let total: i64 = conn
+        .prepare_cached(&format!("select count(*) from incidents i indexed by {index} where {conditions}"))?
+        .query_row(rusqlite::params_from_iter(&binds), |row| row.get(0))?;
+    let mut sql = format!(
+        "select {COLUMNS}, i.{column}
+           from incidents i indexed by {index}
+          where {conditions}"
+    );
+    if let Some(after) = query.after {
+        sql.push_str(&format!(" and (i.{column}, i.id) < (?, ?)"));
+        binds.extend([Value::Integer(after.value), Value::Blob(after.id.bytes().to_vec())]);
+    }
+    sql.push_str(&format!(" order by i.{column} desc, i.id desc limit ?"));
+    binds.push(Value::Integer(query.limit as i64 + 1));
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut incidents = Vec::new();
+    let mut keys = Vec::new();
+    while let Some(row) = found.next()? {
+        let incident = read(conn, row)?;
+        keys.push(IncidentKey { value: row.get(11)?, id: incident.id });
+        incidents.push(incident);
+    }
+    let more = incidents.len() > query.limit;
+    incidents.truncate(query.limit);
+    keys.truncate(query.limit);
+    drop(found);
+    drop(statement);
+    drop(snapshot);
+    Ok(IncidentPage { incidents, total: total as u64, next: keys.last().copied().filter(|_| more) })
+}
+
+/// What a page asks of incidents, joined by `and`.
+fn conditions(query: &IncidentQuery) -> (String, Vec<Value>) {
+    let mut all = vec!["i.merged_into is null".to_owned()];
+    let mut binds = Vec::new();
+    if !query.states.is_empty() {
+        all.push(format!("i.state in ({})", vec!["?"; query.states.len()].join(", ")));
+        binds.extend(query.states.iter().map(|state| Value::Text(state.name().to_owned())));
+    }
+    for (column, pattern) in [("type", &query.letter_type), ("error_type", &query.error_type)] {
+        if let Some(pattern) = pattern {
+            all.push(format!("i.{column} glob ?"));
+            binds.push(Value::Text(glob(pattern.text())));
+        }
+    }
+    if let Some(class) = query.class {
+        all.push("i.class = ?".to_owned());
+        binds.push(Value::Text(class.name().to_owned()));
+    }
+    if let Some(text) = &query.text {
+        all.push("instr(lower(i.title), lower(?)) > 0".to_owned());
+        binds.push(Value::Text(text.clone()));
+    }
+    if let Some(since) = query.since {
+        all.push("i.last_seen_at >= ?".to_owned());
+        binds.push(Value::Integer(since.ms()));
+    }
+    (all.join(" and "), binds)
+}
+
+pub(super) fn detail(conn: &Connection, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    let Some(incident) = one(conn, id)? else { return Ok(None) };
+    let fingerprints = fingerprints(conn, id)?;
+    let affected = affected(conn, id)?;
+    let similar = match fingerprints.first() {
+        Some((_, parts)) => similar(conn, &incident, parts)?,
+        None => Vec::new(),
+    };
+    drop(snapshot);
+    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar }))
+}
+
+fn one(conn: &Connection, id: IncidentId) -> Result<Option<Incident>, StoreError> {
+    let mut statement = conn.prepare_cached(&format!("select {COLUMNS} from incidents i where i.id = ?1"))?;
+    let mut found = statement.query([id.bytes()])?;
+    found.next()?.map(|row| read(conn, row)).transpose()
+}
+
+const FINGERPRINTS: &str = "
+select fingerprint, parts
+  from fingerprints
+ where incident = ?1
+ order by heir is not null, first_seen_at desc, fingerprint
+ limit ?2";
+
+fn fingerprints(conn: &Connection, id: IncidentId) -> Result<Vec<(Fingerprint, Parts)>, StoreError> {
+    let mut statement = conn.prepare_cached(FINGERPRINTS)?;
+    let found = statement.query_map((id.bytes(), limits::INCIDENT_FINGERPRINTS_SHOWN as i64), |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut fingerprints = Vec::new();
+    for pair in found {
+        let (fingerprint, parts) = pair?;
+        fingerprints.push((Fingerprint::stored(fingerprint), Parts::from_json(&parts).unwrap_or_default()));
+    }
+    Ok(fingerprints)
+}
+
+const NEWEST_LETTERS: &str = "
+select l.queue, l.type, l.subscriber_id, l.aggregate, l.tenant, l.class
+  from fingerprints f
+  join dead_letter_queue l indexed by letters_by_fingerprint on l.fingerprint = f.fingerprint
+ where f.incident = ?1
+ order by l.died_at desc
+ limit ?2";
+
+/// Counted over the newest letters and not kept: a counter for each order of each incident would cost every capture.
+fn affected(conn: &Connection, id: IncidentId) -> Result<Affected, StoreError> {
+    let mut counts: [HashMap<String, u64>; 6] = Default::default();
+    let mut over = 0;
+    let mut statement = conn.prepare_cached(NEWEST_LETTERS)?;
+    let mut found = statement.query((id.bytes(), limits::AFFECTED_LETTERS_MAX as i64))?;
+    while let Some(row) = found.next()? {
+        over += 1;
+        for (at, counts) in counts.iter_mut().enumerate() {
+            let Some(value) = row.get_ref(at)?.as_str_or_null().map_err(rusqlite::Error::from)? else {
+                continue;
+            };
+            match counts.get_mut(value) {
+                Some(count) => *count += 1,
+                None => {
+                    counts.insert(value.to_owned(), 1);
+                }
+            }
+        }
+    }
+    let [queues, types, subscribers, aggregates, tenants, classes] = counts.map(largest);
+    Ok(Affected { over, queues, types, subscribers, aggregates, tenants, classes })
+}
+
+fn largest(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
+    let mut values: Vec<_> = counts.into_iter().collect();
+    values.sort_by(|(one, n), (other, m)| m.cmp(n).then_with(|| one.cmp(other)));
+    values.truncate(limits::AFFECTED_VALUES_MAX);
+    values
+}
+
+/// Incidents that may look alike: of the same error, of the same frame, or simply recent.
+const ALIKE: &str = "
+select id from (select id from incidents indexed by incidents_by_error_type
+                 where error_type = ?2 and merged_into is null order by last_seen_at desc limit ?4)
+union
+select id from (select id from incidents indexed by incidents_by_frame
+                 where frame = ?3 and merged_into is null order by last_seen_at desc limit ?4)
+union
+select id from (select id from incidents indexed by incidents_by_last_seen
+                 where merged_into is null order by last_seen_at desc limit ?4)
+except
+select ?1";
+
+fn similar(
+    conn: &Connection,
+    incident: &Incident,
+    parts: &Parts,
+) -> Result<Vec<(Incident, f64)>, StoreError> {
+    let mut statement = conn.prepare_cached(ALIKE)?;
+    let candidates = statement
+        .query_map(
+            (
+                incident.id.bytes(),
+                &incident.error_type,
+                parts.frames.first(),
+                limits::SIMILAR_CANDIDATES_MAX as i64,
+            ),
+            |row| row.get(0).map(IncidentId::from_bytes),
+        )?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut alike = Vec::new();
+    for id in candidates {
+        if let Some((_, other)) = fingerprints(conn, id)?.first() {
+            let likeness = parts.similarity(other);
+            if likeness >= limits::SIMILAR_LIKENESS_MIN {
+                alike.push((id, likeness));
+            }
+        }
+    }
+    alike.sort_by(|(one, a), (other, b)| b.total_cmp(a).then_with(|| other.cmp(one)));
+    alike.truncate(limits::SIMILAR_INCIDENTS_MAX);
+    let mut similar = Vec::new();
+    for (id, likeness) in alike {
+        if let Some(incident) = one(conn, id)? {
+            similar.push((incident, likeness));
+        }
+    }
+    Ok(similar)
+}

@@ -1,0 +1,297 @@
+//! Letters whole, out of this store and into it.
+
+use lazaret_core::attempt::{Attempt, identities};
+use lazaret_core::filter::words::indexed_text;
+use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Letter;
+use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::time::Time;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::audit::{self, NewEntry};
+use super::counters::{Counted, Flow};
+use super::decisions;
+use super::events::{self, NewEvent};
+use super::incidents::{self, Opening};
+use super::insert::{add_attempt, incident_of};
+use super::letters;
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::packing::{PreparedAttempt, header_text, pack, pack_attempt};
+use crate::transfer::{Exported, Import, Imported};
+
+const KEY_OF: &str = "select key from letter_keys where id = ?1";
+
+pub(super) fn export(conn: &Connection, ids: &[LetterId]) -> Result<Vec<Exported>, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    let mut exported = Vec::with_capacity(ids.len());
+    for id in ids {
+        let Some(history) = letters::history_in(conn, *id)? else { continue };
+        let key: [u8; 32] = conn.prepare_cached(KEY_OF)?.query_row([id.bytes()], |row| row.get(0))?;
+        let ever_sent: bool = conn
+            .prepare_cached("select ever_sent or sent_at is not null from dead_letter_queue where id = ?1")?
+            .query_row([id.bytes()], |row| row.get(0))?;
+        let mut lives = Vec::with_capacity(history.lives.len());
+        for life in history.lives {
+            let Some(original) = letters::original(conn, *id, Some(life.life))? else {
+                return Err(StoreError::Corrupt(format!("life {} of letter {id} has no body", life.life)));
+            };
+            lives.push((life, original.envelope));
+        }
+        exported.push(Exported {
+            letter: history.letter,
+            key: CaptureKey(key),
+            ever_sent,
+            lives,
+            attempts: history.attempts,
+            decisions: history.decisions,
+        });
+    }
+    drop(snapshot);
+    Ok(exported)
+}
+
+/// Puts letters in as they were; one entry in the audit log stands for all of them.
+pub(super) fn import(
+    write: &mut Write<'_>,
+    letters: &[Import],
+    by: &Actor,
+    at: Time,
+) -> Result<Vec<Imported>, StoreError> {
+    let mut outcomes = Vec::with_capacity(letters.len());
+    for import in letters {
+        outcomes.push(import_one(write, import, by)?);
+    }
+    let created = outcomes.iter().filter(|outcome| **outcome == Imported::Created).count();
+    if created > 0 {
+        let entry = NewEntry {
+            at,
+            actor: by,
+            action: "import",
+            letter: None,
+            operation: None,
+            filter: None,
+            count: created as u64,
+            reason: None,
+        };
+        audit::add(write, &entry)?;
+    }
+    Ok(outcomes)
+}
+
+fn import_one(write: &mut Write<'_>, import: &Import, by: &Actor) -> Result<Imported, StoreError> {
+    let Exported { letter, key, decisions: past, .. } = &import.exported;
+    let generation = match standing(write.conn, letter.id, key)? {
+        Met::Nobody { generation } => generation,
+        Met::Itself => return Ok(Imported::Known),
+        Met::Other(other) => return Ok(Imported::Conflict(other)),
+    };
+    write
+        .conn
+        .prepare_cached("insert into letter_keys (key, generation, id, place) values (?1, ?2, ?3, ?4)")?
+        .execute((key.0, generation, letter.id.bytes(), Place::Live.name()))?;
+    let attempts = pack_attempts(import)?;
+    let incident = add_incidents(write, import)?;
+    let row = add_letter(write, import, &attempts)?;
+    for ((ordinal, life), attempt) in
+        import.exported.attempts.iter().map(|told| (told.ordinal, told.life)).zip(&attempts)
+    {
+        add_attempt(write, row, ordinal, life, attempt)?;
+    }
+    add_lives(write, import, row)?;
+    decisions::add_past(write, letter.id, past)?;
+    count(write, import);
+    let event = NewEvent {
+        at: import.at,
+        kind: "dead_letter.imported",
+        letter: Some(letter.id),
+        incident: Some(incident),
+        actor: Some(&by.name),
+        ..NewEvent::default()
+    };
+    events::add(write, &event)?;
+    Ok(Imported::Created)
+}
+
+/// Who stands where a letter is to be put.
+enum Met {
+    Nobody { generation: u32 },
+    Itself,
+    Other(LetterId),
+}
+
+const UNDER_KEY: &str = "
+select generation, id, place
+  from letter_keys
+ where key = ?1
+ order by generation desc
+ limit 1";
+
+fn standing(conn: &Connection, id: LetterId, key: &CaptureKey) -> Result<Met, StoreError> {
+    let under_id: Option<[u8; 32]> =
+        conn.prepare_cached(KEY_OF)?.query_row([id.bytes()], |row| row.get(0)).optional()?;
+    match under_id {
+        Some(known) if known == key.0 => return Ok(Met::Itself),
+        Some(_) => return Ok(Met::Other(id)),
+        None => {}
+    }
+    let under_key: Option<(u32, [u8; 16], String)> = conn
+        .prepare_cached(UNDER_KEY)?
+        .query_row([key.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((generation, other, place)) = under_key else { return Ok(Met::Nobody { generation: 1 }) };
+    match rows::place(&place)? {
+        Place::Deleted => Ok(Met::Nobody { generation: generation + 1 }),
+        Place::Live | Place::Archived => Ok(Met::Other(LetterId::from_bytes(other))),
+    }
+}
+
+fn pack_attempts(import: &Import) -> Result<Vec<PreparedAttempt>, StoreError> {
+    let runs: Vec<Attempt> = import.exported.attempts.iter().map(|told| told.attempt.clone()).collect();
+    runs.iter().zip(identities(&runs)).map(|(run, identity)| pack_attempt(run, identity)).collect()
+}
+
+/// Sees to the incident of each life; the last one is the letter's own.
+fn add_incidents(write: &Write<'_>, import: &Import) -> Result<IncidentId, StoreError> {
+    let mut own = None;
+    for ((life, _), (grouping, incident)) in import.exported.lives.iter().zip(&import.groupings) {
+        own = incident_of(write, &grouping.fingerprint)?;
+        if own.is_none() {
+            let opening = Opening {
+                id: *incident,
+                at: life.captured_at,
+                grouping,
+                error_type: &import.exported.letter.error_type,
+                class: life.class,
+            };
+            incidents::open(write, &opening)?;
+            own = Some(*incident);
+        }
+    }
+    own.ok_or_else(|| StoreError::Corrupt("a letter without a life was to be imported".into()))
+}
+
+/// A copy that was out elsewhere is not ours to follow: the letter waits here.
+fn status_here(letter: &Letter) -> Status {
+    match letter.status {
+        Status::Pending | Status::Reprocessing => Status::Pending,
+        Status::Resolved | Status::Discarded => letter.status,
+    }
+}
+
+const ADD_LETTER: &str = "
+insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
+       error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
+       ever_sent, held_at, held_by, hold_reason, resolution_timestamp, resolution_strategy, resolved_by,
+       resolution_notes, previous, created_at, updated_at, died_at, retention_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+        ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
+
+fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
+    let Exported { letter, ever_sent, lives, .. } = &import.exported;
+    let fatal = lives.last().map_or(0, |(life, _)| life.fatal);
+    let told = import.exported.attempts.iter().map(|told| told.ordinal).zip(attempts);
+    let Some((_, fatal)) = told.into_iter().find(|(ordinal, _)| *ordinal == fatal) else {
+        return Err(StoreError::Corrupt("a letter without a fatal attempt was to be imported".into()));
+    };
+    let (hold, resolution) = (letter.hold.as_ref(), letter.resolution.as_ref());
+    write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
+        letter.id.bytes(),
+        letter.source,
+        letter.event_id,
+        letter.subscriber,
+        letter.tenant,
+        letter.letter_type,
+        letter.queue,
+        letter.aggregate,
+        letter.schema_version,
+        fatal.error_type,
+        fatal.error_code,
+        fatal.message,
+        letter.class.name(),
+        import.groupings.last().map(|(grouping, _)| grouping.fingerprint.as_str()),
+        letter.retry_count,
+        letter.max_retries,
+        status_here(letter).name(),
+        Place::Live.name(),
+        letter.life,
+        *ever_sent || letter.status == Status::Reprocessing,
+        hold.map(|hold| hold.at.ms()),
+        hold.map(|hold| &hold.by),
+        hold.map(|hold| &hold.reason),
+        resolution.map(|resolution| resolution.at.ms()),
+        resolution.map(|resolution| resolution.strategy.name()),
+        resolution.map(|resolution| &resolution.by),
+        resolution.and_then(|resolution| resolution.notes.as_ref()),
+        letter.previous.as_ref().map(LetterId::bytes),
+        letter.created_at.ms(),
+        letter.updated_at.ms(),
+        letter.died_at.ms(),
+        letter.retention_at.ms(),
+    ])?;
+    let row = write.conn.last_insert_rowid();
+    let words = indexed_text(&letter.letter_type, &fatal.error_type, &fatal.message);
+    write
+        .conn
+        .prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
+        .execute((row, words))?;
+    Ok(row)
+}
+
+const ADD_LIFE: &str = "
+insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
+       sha256, fatal, retry_count, max_retries, redrive, reported)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+
+fn add_lives(write: &Write<'_>, import: &Import, row: i64) -> Result<(), StoreError> {
+    let mut add = write.conn.prepare_cached(ADD_LIFE)?;
+    for ((life, envelope), (grouping, _)) in import.exported.lives.iter().zip(&import.groupings) {
+        add.execute((
+            row,
+            life.life,
+            life.captured_at.ms(),
+            life.died_at.ms(),
+            life.class.name(),
+            grouping.fingerprint.as_str(),
+            envelope.content_type(),
+            header_text(envelope)?,
+            pack(envelope.body()),
+            envelope.body().len() as i64,
+            envelope.sha256(),
+            life.fatal,
+            life.retry_count,
+            life.max_retries,
+            life.redrive.as_ref().map(|redrive| redrive.bytes()),
+            life.reported.as_ref().map(|text| pack(text.as_bytes())),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Counts the letter as if it had been captured and decided here, at the times when that happened.
+fn count(write: &mut Write<'_>, import: &Import) {
+    let letter = &import.exported.letter;
+    let mut counted = Counted {
+        source: letter.source.clone(),
+        queue: letter.queue.clone(),
+        letter_type: letter.letter_type.clone(),
+        error_type: letter.error_type.clone(),
+        class: letter.class.name(),
+        fingerprint: String::new(),
+        aggregate: letter.aggregate.clone(),
+        status: status_here(letter),
+    };
+    for ((life, _), (grouping, _)) in import.exported.lives.iter().zip(&import.groupings) {
+        counted.fingerprint = grouping.fingerprint.as_str().to_owned();
+        write.tally.flow(life.captured_at.minute(), Flow::Arrived, &counted);
+        write.tally.see(&counted.fingerprint, life.captured_at);
+    }
+    write.tally.appear(&counted);
+    if let Some(resolution) = &letter.resolution {
+        write.tally.flow(resolution.at.minute(), Flow::Departed, &counted);
+    }
+    write.tally.at(import.at);
+}

@@ -1,0 +1,149 @@
+//! Export and import: a letter that went from one store to another is the same letter.
+
+use lazaret_core::fingerprint::{FingerprintRules, Subject, group};
+use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::letter::Captured;
+use lazaret_core::lifecycle::Status;
+use lazaret_core::time::Time;
+use lazaret_store::claim::ClaimStep;
+use lazaret_store::decision::Verb;
+use lazaret_store::page::LetterHistory;
+use lazaret_store::stats::LedgerBy;
+use lazaret_store::transfer::{Exported, Import, Imported};
+
+use crate::rig::{Rig, ana, at, captured, dying, envelope, failed, sqlite};
+
+/// A store to import into.
+async fn elsewhere() -> Rig {
+    Rig::open(sqlite()).await
+}
+
+fn import(rig: &Rig, exported: Exported) -> Import {
+    let letter = &exported.letter;
+    let groupings = exported
+        .lives
+        .iter()
+        .map(|(life, _)| {
+            let fatal = exported.attempts.iter().find(|told| told.ordinal == life.fatal).unwrap();
+            let subject = Subject {
+                source: &letter.source,
+                queue: &letter.queue,
+                letter_type: &letter.letter_type,
+                tenant: letter.tenant.as_deref(),
+                error: &fatal.attempt.error,
+            };
+            let incident = IncidentId::mint(life.captured_at, rig.mint());
+            (group(subject, &FingerprintRules::default()), incident)
+        })
+        .collect();
+    Import { exported, groupings, at: at(1_000_000) }
+}
+
+async fn export(rig: &Rig, ids: &[LetterId]) -> Vec<Exported> {
+    rig.store().export(ids.to_vec()).await.unwrap()
+}
+
+async fn put_in(rig: &Rig, exported: Vec<Exported>) -> Vec<Imported> {
+    let letters = exported.into_iter().map(|one| import(rig, one)).collect();
+    rig.store().import(letters, ana(), at(1_000_000)).await.unwrap()
+}
+
+/// A letter with two lives, several attempts, a hold and decisions.
+async fn lived(rig: &Rig) -> LetterId {
+    let first = Captured {
+        attempts: vec![failed(at(-3_000), "reset"), failed(at(-1_000), "connection refused")],
+        envelope: envelope(&[0, 255, 10, 0]),
+        reported: Some(r#"{"status":"x"}"#.into()),
+        aggregate: Some("order-7".into()),
+        tenant: Some("acme".into()),
+        ..dying("e1", at(-1_000))
+    };
+    let id = rig.create(first, at(0)).await;
+    rig.done(id, Verb::Hold, at(10)).await;
+    rig.done(id, Verb::Resolve, at(20)).await;
+    let again =
+        Captured { tenant: Some("acme".into()), aggregate: Some("order-7".into()), ..dying("e1", at(500)) };
+    rig.capture(again, at(600)).await;
+    rig.done(id, Verb::Resolve, at(700)).await;
+    id
+}
+
+/// What has to be the same on both sides; incidents have ids of their own in each store.
+fn essence(mut history: LetterHistory) -> String {
+    history.letter.incident = IncidentId::from_bytes([0; 16]);
+    for decision in &mut history.decisions {
+        decision.imported = false;
+    }
+    format!("{history:?}")
+}
+
+pub async fn an_imported_letter_is_the_same_letter(rig: &mut Rig) {
+    let id = lived(rig).await;
+    let there = elsewhere().await;
+    let exported = export(rig, &[id, LetterId::from_bytes([1; 16])]).await;
+    assert_eq!(exported.len(), 1, "what is not there is left out");
+    assert_eq!(put_in(&there, exported.clone()).await, [Imported::Created]);
+    assert_eq!(essence(there.history(id).await), essence(rig.history(id).await));
+    for life in [1, 2] {
+        let (here, there) =
+            (rig.store().original(id, Some(life)).await, there.store().original(id, Some(life)).await);
+        assert_eq!(here.unwrap().unwrap().envelope, there.unwrap().unwrap().envelope);
+    }
+    assert!(there.history(id).await.decisions.iter().all(|decision| decision.imported));
+    assert_eq!(there.find("text:refused").await, [id]);
+    // The second time nothing moves.
+    let dump = there.dump().await;
+    assert_eq!(put_in(&there, exported).await, [Imported::Known]);
+    assert_eq!(there.dump().await, dump);
+    // And from there it can go on.
+    let back = export(&there, &[id]).await;
+    assert_eq!(back[0].decisions.len(), 3);
+    let ledger = there.store().ledger(LedgerBy::Recount).await.unwrap();
+    assert_eq!((ledger.captured, ledger.difference(), ledger.wrong_counters), (1, 0, 0));
+    let log = there.store().audit(None, 10).await.unwrap();
+    assert_eq!((log.len(), log[0].action.as_str(), log[0].count), (1, "import", 1));
+    there.store().close().await.unwrap();
+}
+
+pub async fn an_imported_letter_lives_on(rig: &mut Rig) {
+    let id = lived(rig).await;
+    let there = elsewhere().await;
+    put_in(&there, export(rig, &[id]).await).await;
+    let again = Captured { tenant: Some("acme".into()), ..dying("e1", at(2_000)) };
+    assert_eq!(there.capture(again, at(2_000)).await.letter, id, "the key came along");
+    let letter = there.letter(id).await;
+    assert_eq!((letter.life, letter.status), (3, Status::Pending));
+    there.done(id, Verb::Release, at(3_000)).await;
+    there.store().close().await.unwrap();
+}
+
+pub async fn a_letter_that_was_out_waits_where_it_is_imported(rig: &mut Rig) {
+    let id = rig.create(captured("e1"), at(0)).await;
+    rig.send(id, ClaimStep::Sent, at(10)).await;
+    let there = elsewhere().await;
+    assert_eq!(put_in(&there, export(rig, &[id]).await).await, [Imported::Created]);
+    assert_eq!(there.letter(id).await.status, Status::Pending);
+    there.store().close().await.unwrap();
+}
+
+pub async fn a_letter_under_the_same_key_is_a_conflict_and_nothing_changes(rig: &mut Rig) {
+    let id = rig.create(captured("e1"), at(0)).await;
+    let there = elsewhere().await;
+    let other = there.create(captured("e1"), at(5)).await;
+    let dump = there.dump().await;
+    assert_eq!(put_in(&there, export(rig, &[id]).await).await, [Imported::Conflict(other)]);
+    assert_eq!(there.dump().await, dump);
+    there.store().close().await.unwrap();
+}
+
+pub async fn imported_letters_count_when_they_died(rig: &mut Rig) {
+    use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
+    let id = lived(rig).await;
+    let there = elsewhere().await;
+    put_in(&there, export(rig, &[id]).await).await;
+    let query = |from: Time, until: Time| SeriesQuery { of: SeriesOf::All, step: Step::Minute, from, until };
+    let points = there.store().series(query(at(0), at(3_600_000))).await.unwrap()[0].points.clone();
+    assert_eq!(points.iter().map(|point| point.arrived).sum::<u64>(), 2);
+    assert_eq!(points[0].at, at(0));
+    there.store().close().await.unwrap();
+}
