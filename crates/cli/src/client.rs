@@ -72,6 +72,9 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// How many letters match, where that was the problem.
     count: Option<u64>,
+    /// Letters that an import took in, and recognised, before it broke off.
+    pub created: u64,
+    pub known: u64,
 }
 
 impl Problem {
@@ -111,7 +114,7 @@ pub enum ClientError {
     Foreign {
         url: Url,
     },
-    Refused(Problem),
+    Refused(Box<Problem>),
 }
 
 impl Client {
@@ -219,20 +222,24 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         detail: Option<String>,
         hint: Option<String>,
         count: Option<u64>,
+        created: Option<u64>,
+        known: Option<u64>,
     }
     let Ok(document) = serde_json::from_slice::<Document>(bytes) else {
         return ClientError::Foreign { url: url.clone() };
     };
     let message = document.detail.or(document.title).unwrap_or_else(|| status.to_string());
     let retry_after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    ClientError::Refused(Problem {
+    ClientError::Refused(Box::new(Problem {
         status,
         code: document.code,
         message: escape::line(&message),
         hint: document.hint.map(|hint| escape::line(&hint)),
         retry_after: retry_after.map(Duration::from_secs),
         count: document.count,
-    })
+        created: document.created.unwrap_or(0),
+        known: document.known.unwrap_or(0),
+    }))
 }
 
 fn headers(token: Option<&str>) -> Result<HeaderMap, Failure> {

@@ -5,6 +5,7 @@
 
 pub mod chart;
 pub mod escape;
+pub mod fit;
 pub mod json_text;
 pub mod moment;
 pub mod page;

@@ -1,5 +1,7 @@
 //! One failed run of a message, and the error that ended it.
 
+use std::collections::HashMap;
+
 use sha2::{Digest, Sha256};
 
 use crate::time::Time;
@@ -35,7 +37,7 @@ pub struct AttemptIdentity(pub [u8; 16]);
 /// The identity of each attempt, in order. Equal attempts in one report differ by their ordinal, so that five runs
 /// that failed alike within one millisecond stay five, and the same report sent twice adds none.
 pub fn identities(attempts: &[Attempt]) -> Vec<AttemptIdentity> {
-    let mut seen: Vec<([u8; 32], u32)> = Vec::with_capacity(attempts.len());
+    let mut seen: HashMap<[u8; 32], u32> = HashMap::with_capacity(attempts.len());
     let mut identities = Vec::with_capacity(attempts.len());
     for attempt in attempts {
         let mut hash = Sha256::new();
@@ -49,16 +51,9 @@ pub fn identities(attempts: &[Attempt]) -> Vec<AttemptIdentity> {
             hash.update(part.as_bytes());
         }
         let base: [u8; 32] = hash.clone().finalize().into();
-        let ordinal = match seen.iter_mut().find(|(known, _)| *known == base) {
-            Some((_, count)) => {
-                *count += 1;
-                *count
-            }
-            None => {
-                seen.push((base, 0));
-                0
-            }
-        };
+        let equals = seen.entry(base).or_default();
+        let ordinal = *equals;
+        *equals += 1;
         hash.update(ordinal.to_be_bytes());
         let full: [u8; 32] = hash.finalize().into();
         let mut cut = [0; 16];

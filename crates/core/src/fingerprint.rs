@@ -7,6 +7,7 @@
 use std::fmt;
 
 use self::family::Family;
+use self::frame::without_generated;
 use self::template::HasFrames;
 use crate::attempt::LetterError;
 use crate::limits;
@@ -23,12 +24,15 @@ mod message;
 mod parts;
 mod root;
 mod rules;
+mod search;
 mod template;
 
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod varied;
 
 pub use difference::{Difference, differences};
 pub use language::Language;
@@ -94,7 +98,7 @@ pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
         letter_type: subject.letter_type.to_string(),
         error_type: root.error_type,
         language: root.language,
-        frames: root.frames,
+        frames: root.frames.iter().map(|name| without_generated(name)).collect(),
         template: template.text(),
         rule: None,
     };
@@ -117,15 +121,30 @@ pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
         }
     }
     digest.add(subject.letter_type);
-    match (family::Family::of(&parts.error_type, &words), root.has_frames) {
-        (Family::Exhausted, _) => {
+    let is_placed = root.has_frames == HasFrames::Yes;
+    // With a place and a few words, the name only says which layer spoke; so does the code that a library adds.
+    let is_told = is_placed && words.len() >= limits::FINGERPRINT_WORDS_ENOUGH;
+    let name = if is_told || is_of_database(&words) { "" } else { parts.error_type.as_str() };
+    match Family::of(&parts.error_type, &words) {
+        Family::Exhausted(resource) => {
+            digest.add(resource);
+            // It may be any line of the program, but it is this program.
+            digest.add(parts.language.map_or("", Language::name));
             parts.frames.clear();
-            add_words(&mut digest, &parts, &words);
         }
-        (Family::Named(name), HasFrames::Yes) => digest.add(name),
-        (Family::Named(_) | Family::None, _) => {
-            add_words(&mut digest, &parts, &words);
-            add_code(&mut digest, subject.error.code.as_deref(), &words);
+        Family::Named(family) if is_placed => digest.add(family),
+        Family::Named(_) | Family::None => {
+            digest.add(name);
+            for word in &words {
+                digest.add("word");
+                digest.add(word);
+            }
+            let code = subject
+                .error
+                .code
+                .as_deref()
+                .filter(|code| !is_told || !root.is_of_library && code.len() > 2);
+            add_code(&mut digest, code, &words);
         }
     }
     for frame in &parts.frames {
@@ -135,19 +154,14 @@ pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
     grouping(digest, parts)
 }
 
-fn add_words(digest: &mut hash::Digest, parts: &Parts, words: &[String]) {
-    digest.add(if is_of_database(words) { "" } else { &parts.error_type });
-    for word in words {
-        digest.add("word");
-        digest.add(word);
-    }
-}
-
 /// Where a database says which rule was broken, type and code only tell how many layers wrapped its error.
 fn is_of_database(words: &[String]) -> bool {
-    let broken =
-        words.iter().any(|word| word.starts_with("violat")) && words.iter().any(|word| word == "constraint");
-    broken || words.first().is_some_and(|word| word == "sqlstate")
+    let any = |word: &str| words.iter().any(|it| it == word);
+    let broken = words.iter().any(|word| word.starts_with("violat")) && any("constraint");
+    let absent = (any("relation") || any("table") || any("column")) && any("exist");
+    let locked = any("deadlock") && (any("detected") || any("found")) || any("lock") && any("wait");
+    let twice = any("duplicate") && (any("entry") || any("key"));
+    broken || absent || locked || twice || any("sqlstate")
 }
 
 /// The code counts unless the message says it already, or says a status, which libraries accompany by a code or not.

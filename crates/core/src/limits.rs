@@ -145,6 +145,9 @@ pub const READERS_MAX: usize = 4;
 /// Bytes of a report that are read on the thread that serves it: some 20 µs.
 pub const READ_INLINE_BYTES_MAX: usize = 16 * 1024;
 
+/// Values of one condition that are bound one by one; a statement takes some thirty thousand in all.
+pub const FILTER_VALUES_BOUND_MAX: usize = 200;
+
 /// Fingerprints of an incident that its page shows; merges by hand and new rules make more than one.
 pub const INCIDENT_FINGERPRINTS_SHOWN: usize = 20;
 
@@ -158,6 +161,9 @@ pub const SIMILAR_INCIDENTS_MAX: usize = 5;
 
 /// Below this two incidents share no more than a common kind of error.
 pub const SIMILAR_LIKENESS_MIN: f64 = 0.5;
+
+/// Incidents without letters of which one commit says where these went.
+pub const INCIDENTS_MERGED_PER_WRITE: usize = 500;
 
 /// Events that are forgotten in one commit.
 pub const EVENTS_PRUNED_PER_WRITE: usize = 5_000;
@@ -184,7 +190,7 @@ pub const DECISIONS_SHOWN_MAX: usize = 1_000;
 pub const SCAN_MS_MAX: u64 = 1_500;
 
 /// The same for the number of letters that goes with a page.
-pub const SCAN_COUNT_MS_MAX: u64 = 300;
+pub const SCAN_COUNT_MS_MAX: u64 = 20;
 
 /// The same for a count that somebody asked for.
 pub const COUNT_MS_MAX: u64 = 8_000;
@@ -195,8 +201,12 @@ pub const FREEZE_SCAN_MS_MAX: u64 = 25;
 /// Letters that one page may look into; the time is over earlier.
 pub const SCAN_LETTERS_MAX: i64 = 1_000_000;
 
-/// Lives behind the body index up to which it is worth being asked: all of them are candidates.
-pub const UNINDEXED_LIVES_MAX: i64 = 20_000;
+/// Candidates that the body index may name, and lives behind it, which are candidates all: with more of them, looking
+/// into letters in order fills a page sooner.
+pub const CANDIDATES_MAX: i64 = 20_000;
+
+/// Words as long as this are worth asking the body index for.
+pub const TELLING_WORD_BYTES: usize = 3;
 
 // What filters ask of the inside of letters, and how far they may look.
 
@@ -260,8 +270,8 @@ pub const IMPORT_LETTERS_PER_WRITE: usize = 200;
 
 /// Lives, attempts and decisions of one imported letter. A life is reported with a thousand attempts at most, but later
 /// reports add to them; what is beyond this was not written by us.
-pub const IMPORT_LIVES_MAX: usize = 10_000;
-pub const IMPORT_ATTEMPTS_MAX: usize = 100_000;
+pub const IMPORT_LIVES_MAX: usize = 1_000;
+pub const IMPORT_ATTEMPTS_MAX: usize = 20_000;
 pub const IMPORT_DECISIONS_MAX: usize = 10_000;
 
 /// How far ahead another machine's clock may be before what it says is refused.
@@ -358,3 +368,6 @@ pub const TITLE_BYTES_MAX: usize = 200;
 
 /// Differences listed for one letter: more than a person compares.
 pub const DIFFERENCES_MAX: usize = 20;
+
+/// Words of a message that tell a failure of a known place without the error's name: fewer may be a mere key or a verb.
+pub const FINGERPRINT_WORDS_ENOUGH: usize = 3;

@@ -3,7 +3,7 @@
 //! A reload makes another `App` that shares all but the configuration and what is made of it. Whoever holds one sees
 //! that configuration to the end, never a mix of two.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use lazaret_core::class::ClassRules;
 use lazaret_core::fingerprint::FingerprintRules;
@@ -24,9 +24,10 @@ pub struct App {
     pub clock: Clock,
     pub entropy: Arc<Entropy>,
     /// The operator's class rules, then the built-in ones.
-    pub rules: ClassRules,
-    /// How letters are grouped.
-    pub groups: Arc<FingerprintRules>,
+    pub rules: Arc<ClassRules>,
+    /// How letters are grouped, by the newest configuration: a request that began before a reload and goes on for
+    /// minutes must not bring in letters by rules that all others have been regrouped away from.
+    groups: Arc<RwLock<Arc<FingerprintRules>>>,
     /// Who may do what.
     pub access: Arc<Access>,
     /// Whether the store may be emptied over HTTP.
@@ -47,8 +48,8 @@ impl App {
         let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let app = App {
             store,
-            rules: config.classes(),
-            groups: Arc::new(config.groups()),
+            rules: Arc::new(config.classes()),
+            groups: Arc::new(RwLock::new(Arc::new(config.groups()))),
             config,
             clock,
             entropy: Arc::default(),
@@ -63,8 +64,13 @@ impl App {
 
     /// The same under another configuration.
     pub fn under(&self, config: Config) -> App {
-        let (rules, groups) = (config.classes(), Arc::new(config.groups()));
-        App { config, rules, groups, ..self.clone() }
+        *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.groups());
+        App { rules: Arc::new(config.classes()), config, ..self.clone() }
+    }
+
+    /// The rules of grouping in force.
+    pub fn groups(&self) -> Arc<FingerprintRules> {
+        Arc::clone(&self.groups.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same with readers of events of its own, who may be dealt with in another way.

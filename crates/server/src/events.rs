@@ -122,7 +122,10 @@ pub async fn prune(app: &App) -> Result<Progress, StoreError> {
     let before = app.clock.now().plus_ms(-limits::MINUTES_KEPT_MS);
     let events = app.store.prune_events(app.config.events.keep).await?;
     let minutes = app.store.prune_minutes(before).await?;
-    Ok(if events + minutes > 0 { Progress::More } else { Progress::Idle })
+    // While letters come in there is always one too many: only a full batch means that more is left.
+    let more =
+        events >= limits::EVENTS_PRUNED_PER_WRITE as u64 || minutes >= limits::FLOWS_PRUNED_PER_WRITE as u64;
+    Ok(if more { Progress::More } else { Progress::Idle })
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     if !app.store.lead().await? {
         return Ok(Progress::Idle);
     }
-    let revision = app.groups.revision();
-    let before = app.store.regrouping(revision.clone()).await?;
+    let rules = app.groups();
+    let revision = rules.revision();
+    let before = app.store.regrouping(revision.clone(), app.clock.now()).await?;
     if before.towards.is_none() {
         return Ok(Progress::Idle);
     }
@@ -31,13 +32,12 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     }
     let old = app.store.old_groupings(limits::REGROUP_LIVES_PER_BATCH).await?;
     let (looked_at, up_to) = (old.len() as u64, old.last().map(|life| life.position));
-    let rules = app.groups.clone();
     // Backtraces are long: this takes milliseconds, which the threads that serve requests do not have.
-    let changed = tokio::task::spawn_blocking(move || changed(&old, &rules)).await.map_err(|error| {
+    let grouped = tokio::task::spawn_blocking(move || group_all(&old, &rules)).await.map_err(|error| {
         StoreError::Unavailable { doing: "grouping letters anew", source: Some(Box::new(error)) }
     })?;
     let at = app.clock.now();
-    let lives = changed.into_iter().map(|(position, old, grouping)| {
+    let lives = grouped.into_iter().map(|(position, old, grouping)| {
         let incident = IncidentId::mint(at, app.entropy.take()?);
         Ok(NewGrouping { position, old, grouping, incident })
     });
@@ -47,10 +47,9 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     Ok(Progress::More)
 }
 
-/// The lives whose fingerprint is another by these rules.
-fn changed(old: &[OldGrouping], rules: &FingerprintRules) -> Vec<(i64, Fingerprint, Grouping)> {
-    let mut changed = Vec::new();
-    for life in old {
+/// The groups of lives by these rules, also where they are the same as before.
+fn group_all(old: &[OldGrouping], rules: &FingerprintRules) -> Vec<(i64, Fingerprint, Grouping)> {
+    let group_one = |life: &OldGrouping| {
         let subject = Subject {
             source: &life.source,
             queue: &life.queue,
@@ -58,12 +57,9 @@ fn changed(old: &[OldGrouping], rules: &FingerprintRules) -> Vec<(i64, Fingerpri
             tenant: life.tenant.as_deref(),
             error: &life.error,
         };
-        let grouping = group(subject, rules);
-        if grouping.fingerprint != life.fingerprint {
-            changed.push((life.position, life.fingerprint.clone(), grouping));
-        }
-    }
-    changed
+        (life.position, life.fingerprint.clone(), group(subject, rules))
+    };
+    old.iter().map(group_one).collect()
 }
 
 fn log(before: &Regrouping, after: &Regrouping) {

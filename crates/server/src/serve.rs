@@ -78,18 +78,18 @@ impl ServeError {
 }
 
 /// Serves until a signal asks for the end; what was accepted by then is finished. A hangup takes the configuration
-/// anew. `beside` runs until the app stops, or ends earlier.
+/// anew, or is the end as well where there is none to take. `beside` runs until the app stops, or ends earlier.
 pub async fn serve<Beside>(
     config: Config,
     mode: Mode,
-    reloading: Reloading,
+    reloading: Option<Reloading>,
     beside: impl FnOnce(Arc<App>) -> Beside,
     announce: impl FnOnce(SocketAddr) + Send,
 ) -> Result<(), ServeError>
 where
     Beside: Future<Output = ()> + Send + 'static,
 {
-    let (mut signals, hangup) = Signals::listen()?;
+    let mut signals = Signals::listen()?;
     let data = config.data.clone();
     let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, mode))
         .await
@@ -106,7 +106,11 @@ where
     app.store.drop_unfrozen(app.clock.now()).await?;
     let live = Live::new(Arc::clone(&app));
     let mut loops = run::start(&live);
-    loops.spawn(run::reload_on_hangup(Arc::clone(&live), reloading, hangup));
+    if let Some(reloading) = reloading
+        && let Some(hangup) = signals.take_hangup()
+    {
+        loops.spawn(run::reload_on_hangup(Arc::clone(&live), reloading, hangup));
+    }
     loops.spawn(beside(Arc::clone(&app)));
     announce(bound);
     accept_live(&live, listener, signals.ended()).await;
@@ -226,20 +230,45 @@ fn connection(
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Absent once it is somebody else's to listen to.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
-    /// Listens from here on: a signal that comes during the start is not lost. The second is the hangup.
-    fn listen() -> Result<(Signals, Signal), ServeError> {
+    /// Listens from here on: a signal that comes during the start is not lost.
+    fn listen() -> Result<Signals, ServeError> {
         let signal = |kind| signal(kind).map_err(ServeError::Signals);
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok((Signals { terminate, interrupt }, signal(SignalKind::hangup())?))
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: Some(signal(SignalKind::hangup())?),
+        })
+    }
+
+    fn take_hangup(&mut self) -> Option<Signal> {
+        self.hangup.take()
     }
 
     async fn ended(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = hangup => {}
         }
     }
+}
+
+/// Whether an address can be listened on, for those who have work to do before they serve.
+pub async fn check_address(address: &str) -> Result<(), ServeError> {
+    if !is_loopback(host_of(address)) {
+        return Err(ServeError::TestModeAbroad { address: address.to_owned() });
+    }
+    let failed = |source| ServeError::Listen { address: address.to_owned(), source };
+    TcpListener::bind(address).await.map(drop).map_err(failed)
 }

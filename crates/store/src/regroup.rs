@@ -45,8 +45,9 @@ pub struct NewGrouping {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RegroupBatch {
     pub revision: String,
+    /// All that were looked at, changed or not.
     pub lives: Vec<NewGrouping>,
-    /// How many were looked at, changed or not.
+    /// How many these are.
     pub looked_at: u64,
     /// The place of the last one looked at; nothing if there are no more.
     pub up_to: Option<i64>,

@@ -154,9 +154,16 @@ async fn prepare(batch: Vec<Admitted>) -> Result<Vec<Prepared>, StoreError> {
     if batch.len() <= PREPARE_INLINE_MAX {
         return batch.into_iter().map(Prepared::new).collect();
     }
-    tokio::task::spawn_blocking(|| batch.into_iter().map(Prepared::new).collect()).await.unwrap_or_else(
-        |error| Err(StoreError::Unavailable { doing: "packing letters", source: Some(Box::new(error)) }),
-    )
+    off_thread(|| batch.into_iter().map(Prepared::new).collect()).await
+}
+
+/// Packs letters where that keeps nobody waiting.
+async fn off_thread<T: Send + 'static>(
+    pack: impl FnOnce() -> Result<Vec<T>, StoreError> + Send + 'static,
+) -> Result<Vec<T>, StoreError> {
+    tokio::task::spawn_blocking(pack).await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { doing: "packing letters", source: Some(Box::new(error)) })
+    })
 }
 
 #[async_trait]
@@ -219,13 +226,13 @@ impl Store for SqliteStore {
         self.readers.read(bodies::state).await
     }
 
-    async fn regrouping(&self, revision: String) -> Result<Regrouping, StoreError> {
+    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
         let seen = self.regrouped().await?;
         // Asked every few seconds: only setting out is worth a write.
         if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
             return Ok(seen);
         }
-        self.writer.write(1, move |write| regroup::begin(write, &revision)).await
+        self.writer.write(1, move |write| regroup::begin(write, &revision, at)).await
     }
 
     async fn regrouped(&self) -> Result<Regrouping, StoreError> {
@@ -245,7 +252,9 @@ impl Store for SqliteStore {
     }
 
     async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError> {
-        self.writer.write(letters.len(), move |write| transfer::import(write, &letters, &by, at)).await
+        let packed = off_thread(move || letters.into_iter().map(transfer::Packed::new).collect()).await?;
+        let weight = packed.iter().map(transfer::Packed::weight).sum();
+        self.writer.write(weight, move |write| transfer::import(write, &packed, &by, at)).await
     }
 
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {

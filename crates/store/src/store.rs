@@ -67,7 +67,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn body_index(&self) -> Result<BodyIndex, StoreError>;
 
     /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
-    async fn regrouping(&self, revision: String) -> Result<Regrouping, StoreError>;
+    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
 
     /// The same without setting out.
     async fn regrouped(&self) -> Result<Regrouping, StoreError>;
@@ -75,8 +75,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The next lives of the regrouping that is on its way.
     async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError>;
 
-    /// Moves a batch of lives into their new groups. Incidents keep their ids: the first new group that comes out of
-    /// an old one takes its incident over.
+    /// Moves a batch of lives into their new groups, of which those that stay as they are have to be told too. Incidents
+    /// keep their ids: the first new group that comes out of an old one takes its incident over.
     async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError>;
 
     /// Letters whole, in the order asked for; those that are gone are left out.

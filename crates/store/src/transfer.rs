@@ -50,6 +50,8 @@ pub enum Imported {
     Created,
     /// The very same letter is here already, as far along or further.
     Known,
-    /// Another letter stands under its key or its id.
+    /// The same letter is here, but not as far along: what came since is not taken in.
+    Behind,
+    /// Another letter stands under its key or its id, or it was deleted here.
     Conflict(LetterId),
 }

@@ -3,6 +3,7 @@
 //! A file is read twice: first every hash and the last line are checked, and only then is anything sent. An import may
 //! be repeated; letters that are there already are known.
 
+mod batch;
 mod lines;
 mod tally;
 
@@ -10,14 +11,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use lazaret_core::limits;
 use reqwest::StatusCode;
 
 use crate::answers::import::ImportReceipt;
-use crate::client::{Client, ClientError, Content};
+use crate::client::{Client, ClientError, Content, Problem};
 use crate::failure::{Failure, Outcome};
 use crate::output::{BAR_OF_BYTES, SPINNER, Screen, moment};
 use crate::transfer::{Checked, Checker};
+use batch::{Batch, BatchBytesMax, Request};
 use lines::{Input, Lines};
 use tally::{End, Tally, Trouble};
 
@@ -31,10 +32,6 @@ A file is checked whole before anything of it is sent. From stdin lines are chec
 come. What is known already is recognised and counted. A letter that was being sent again when it was \
 exported comes in as pending. Exit code 1 when a letter was refused or another stands in its place, \
 or when the input is cut off.";
-
-/// What goes in one request: one write of the store, done well before the request times out.
-const BATCH_LINES_MAX: usize = limits::STREAM_LINES_PER_WRITE;
-const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -65,7 +62,13 @@ pub async fn run(args: ImportArgs, client: &Client, screen: &mut Screen) -> anyh
     }
     let lines = input.open()?;
     let bar = bar(&lines, screen);
-    let mut import = Import { client, batch: Batch::default(), tally: Tally::default(), bar };
+    let mut import = Import {
+        client,
+        batch: Batch::default(),
+        batch_bytes_max: BatchBytesMax::default(),
+        tally: Tally::default(),
+        bar,
+    };
     let sent = import.send_all(lines).await;
     import.bar.finish_and_clear();
     let end = if sent.as_ref().is_ok_and(Checker::is_ended) { End::Right } else { End::Missing };
@@ -127,37 +130,12 @@ fn cut_off(checker: &Checker) -> Failure {
     Failure::failed(format!("the input is cut off after {letters}: its last line is missing"))
 }
 
-/// Lines of one request with their places in the input.
-#[derive(Debug, Default)]
-struct Batch {
-    text: Vec<u8>,
-    places: Vec<usize>,
-}
-
-impl Batch {
-    /// Whether a line still fits; one that is too large by itself goes alone.
-    fn has_room_for(&self, line: &[u8]) -> bool {
-        self.places.is_empty()
-            || (self.places.len() < BATCH_LINES_MAX && self.text.len() + line.len() < BATCH_BYTES_MAX)
-    }
-
-    fn add(&mut self, place: usize, line: &[u8]) {
-        self.text.extend_from_slice(line);
-        self.text.push(b'\n');
-        self.places.push(place);
-    }
-
-    /// The line of the input that a line of the request was; what the server counts otherwise is shown as it came.
-    fn place(places: &[usize], line: usize) -> usize {
-        line.checked_sub(1).and_then(|at| places.get(at)).copied().unwrap_or(line)
-    }
-}
-
 /// An import on its way.
 #[derive(Debug)]
 struct Import<'a> {
     client: &'a Client,
     batch: Batch,
+    batch_bytes_max: BatchBytesMax,
     tally: Tally,
     bar: ProgressBar,
 }
@@ -168,7 +146,7 @@ impl Import<'_> {
         while let Some(line) = lines.next()? {
             match checker.take(&line.bytes) {
                 Ok(Checked::Letter) => {
-                    if !self.batch.has_room_for(&line.bytes) {
+                    if !self.batch.has_room_for(&line.bytes, self.batch_bytes_max) {
                         self.send().await?;
                     }
                     self.batch.add(line.number, &line.bytes);
@@ -185,28 +163,65 @@ impl Import<'_> {
         Ok(checker)
     }
 
+    /// Sends what was gathered, in halves if it is too large for the server.
     async fn send(&mut self) -> anyhow::Result<()> {
-        let Batch { text, places } = std::mem::take(&mut self.batch);
-        if places.is_empty() {
-            return Ok(());
-        }
-        let content = Content { media_type: "application/x-ndjson", bytes: text.into() };
-        let busy = || self.bar.set_message(format!("{} (the server is busy, waiting)", self.tally.summary()));
-        match self.client.post_patiently(&["import"], &[], content, busy).await {
-            Ok(answer) => {
-                let receipt: ImportReceipt = answer.read()?;
-                self.tally.take(receipt, |line| Batch::place(&places, line));
+        // The next to be sent is the last, so that lines go in the order of the input.
+        let mut waiting = Vec::from_iter(self.batch.take());
+        while let Some(request) = waiting.pop() {
+            let Err(error) = self.post(&request).await else { continue };
+            if let ClientError::Refused(problem) = &error {
+                self.tally.take_broken(problem);
             }
-            // A refusal for its size can only mean the one line.
-            Err(ClientError::Refused(problem))
-                if places.len() == 1 && problem.status == StatusCode::PAYLOAD_TOO_LARGE =>
-            {
-                self.tally.refuse(Trouble { line: places[0], id: None, detail: problem.message });
+            if !may_be_too_much(&error) {
+                return Err(error.into());
             }
-            Err(error) => return Err(error.into()),
+            let bytes = request.text.len();
+            match request.halves() {
+                Ok([first, second]) => {
+                    self.batch_bytes_max.lower(bytes);
+                    waiting.extend([second, first]);
+                }
+                Err(line) => self.give_up(&line, error)?,
+            }
         }
+        self.tally.end_batch();
         self.bar.set_message(self.tally.summary());
         Ok(())
+    }
+
+    async fn post(&mut self, request: &Request) -> Result<(), ClientError> {
+        let content = Content { media_type: "application/x-ndjson", bytes: request.text.clone() };
+        let (tally, bar) = (&mut self.tally, &self.bar);
+        let busy = |problem: &Problem| {
+            tally.take_broken(problem);
+            bar.set_message(format!("{} (the server is busy, waiting)", tally.summary()));
+        };
+        let answer = self.client.post_patiently(&["import"], &[], content, busy).await?;
+        let receipt: ImportReceipt = answer.read()?;
+        self.tally.take(receipt, |line| request.place(line));
+        Ok(())
+    }
+
+    /// Takes down a line that the server does not even take alone. Without its word for that, we cannot go on.
+    fn give_up(&mut self, line: &Request, error: ClientError) -> Result<(), Failure> {
+        let (place, bytes) = (line.place(1), moment::count(line.text.len() as u64));
+        let ClientError::Refused(problem) = error else {
+            let hint = "look at the server's log; the line may be larger than its limits.ndjson_bytes_max";
+            return Err(Failure::failed(format!("line {place} ({bytes} bytes): {error}")).hint(hint));
+        };
+        let detail = format!("{}: the line has {bytes} bytes, see limits.ndjson_bytes_max", problem.message);
+        self.tally.refuse(Trouble { line: place, id: None, detail });
+        Ok(())
+    }
+}
+
+/// Whether fewer lines may fare better. A server that is sent too much may close the connection so soon that its
+/// answer is lost; to send letters twice does no harm.
+fn may_be_too_much(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(problem) => problem.status == StatusCode::PAYLOAD_TOO_LARGE,
+        ClientError::Lost { source, .. } => !source.is_timeout(),
+        ClientError::Unreachable { .. } | ClientError::Silent { .. } | ClientError::Foreign { .. } => false,
     }
 }
 
@@ -237,26 +252,5 @@ mod tests {
         let torn = format!("{}\n{}", lines[0], &lines[1][..30]);
         assert_eq!(checked(&torn), Err("FILE has 1 damaged line".into()));
         assert!(checked(&lines.join("\n").replace("\"a\":1", "\"a\":7")).is_err());
-    }
-
-    #[test]
-    fn requests_keep_their_bounds_and_what_is_large_goes_alone() {
-        let mut batch = Batch::default();
-        for place in 0..BATCH_LINES_MAX {
-            assert!(batch.has_room_for(b"{}"));
-            batch.add(place, b"{}");
-        }
-        assert!(!batch.has_room_for(b"{}"));
-        let huge = vec![b'x'; BATCH_BYTES_MAX + 1];
-        let mut batch = Batch::default();
-        assert!(batch.has_room_for(&huge));
-        batch.add(1, &huge);
-        assert!(!batch.has_room_for(b"{}"));
-    }
-
-    #[test]
-    fn a_line_of_a_request_is_told_by_its_place_in_the_input() {
-        let places = [4, 6, 9];
-        assert_eq!([1, 3, 7, 0].map(|line| Batch::place(&places, line)), [4, 9, 7, 0]);
     }
 }

@@ -1,21 +1,19 @@
 //! `lazaret incidents`: what is wrong, one line a cause.
 
+mod list;
 mod query;
 
 use clap::Args;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::incident::IncidentState;
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 use lazaret_store::incident::IncidentSort;
 
-use crate::answers::incident::{Incident, IncidentPage};
+use crate::answers::incident::IncidentPage;
 use crate::args::filter_word;
 use crate::client::Client;
 use crate::failure::Outcome;
-use crate::output::chart::Columns;
-use crate::output::table::{Cell, Column, Table};
-use crate::output::{Format, Paint, Screen, moment, shell_word};
+use crate::output::{Format, Screen, moment, shell_word};
 use query::Query;
 
 const EXAMPLES: &str = "\
@@ -27,10 +25,8 @@ Examples:
   lazaret incidents --all --json | jq -r '.items[] | [.id, .title] | @tsv'
 
 A filter may name state, type, error, class and since; other words are searched for in the title. \
-COUNT is pending letters of all. LAST 48 H has one column for two hours, a dot where nothing came.";
-
-/// Columns of the picture of the last 48 hours.
-const SPARK_COLUMNS: usize = 24;
+COUNT is pending letters of all. LAST 48 H has one column for two hours, a dot where nothing came. \
+On a narrow terminal the title has a line for itself.";
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = EXAMPLES)]
@@ -99,43 +95,12 @@ pub async fn run(args: IncidentsArgs, client: &Client, screen: &mut Screen) -> a
         Format::Text => {
             let page: IncidentPage = answer.read()?;
             if !page.items.is_empty() {
-                screen.table(&table(&page.items, now))?;
+                screen.write(list::list(&page.items, screen, now).as_bytes())?;
             }
             screen.note(&footer(&args, &query, &page));
         }
     }
     Ok(Outcome::Done)
-}
-
-fn table(incidents: &[Incident], now: Time) -> Table {
-    let mut table = Table::new(vec![
-        Column::whole("STATE").left_out(4),
-        Column::number("COUNT"),
-        Column::whole("LAST 48 H").left_out(2),
-        Column::whole("SEEN"),
-        Column::whole("CATEGORY").left_out(1),
-        Column::cut("TITLE").left_out(5),
-        Column::whole("ID"),
-    ]);
-    for incident in incidents {
-        let spark = Columns::of(&incident.sparkline.arrived, SPARK_COLUMNS).spark();
-        table.row(vec![
-            Cell::painted(&incident.state, Paint::of_state(&incident.state)),
-            count(incident).into(),
-            Cell::painted(&spark, Some(Paint::Cyan)),
-            moment::ago(&incident.last_seen_at, now).into(),
-            incident.category.as_deref().unwrap_or("unknown").into(),
-            incident.title.as_str().into(),
-            Cell::painted(&incident.id, Some(Paint::Bold)),
-        ]);
-    }
-    table
-}
-
-/// Pending letters of all; one number where they are the same.
-fn count(incident: &Incident) -> String {
-    let (pending, all) = (moment::count(incident.by_status.pending), moment::count(incident.count));
-    if pending == all { all } else { format!("{pending}/{all}") }
 }
 
 fn footer(args: &IncidentsArgs, query: &Query, page: &IncidentPage) -> String {
@@ -176,8 +141,8 @@ fn next_page(args: &IncidentsArgs, query: &Query, cursor: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Colour;
     use clap::Parser;
+    use lazaret_core::time::Time;
 
     #[derive(Parser)]
     struct Words {
@@ -189,7 +154,7 @@ mod tests {
         Words::try_parse_from(["incidents"].iter().chain(words)).unwrap().args
     }
 
-    fn page(cursor: Option<&str>) -> IncidentPage {
+    pub fn page(cursor: Option<&str>) -> IncidentPage {
         let mut arrived = vec![0_u64; 48];
         arrived[30..].copy_from_slice(&[0, 1, 4, 9, 20, 40, 80, 120, 100, 90, 60, 30, 20, 10, 5, 0, 0, 3]);
         let incident = |id: u8, title: &str, state: &str, category: Option<&str>, letters: [u64; 2]| {
@@ -212,18 +177,6 @@ mod tests {
             "total": 1_204, "nextCursor": cursor,
         }))
         .unwrap()
-    }
-
-    #[test]
-    fn a_list_fits_the_terminal_and_is_whole_without_one() {
-        let now = Time::parse("2025-11-15T03:00:00Z").unwrap();
-        let table = table(&page(None).items, now);
-        for width in [80, 120] {
-            let text = table.render(Some(width), Colour::Off);
-            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
-            insta::assert_snapshot!(format!("incidents_{width}_columns"), text);
-        }
-        insta::assert_snapshot!("incidents_no_terminal", table.render(None, Colour::Off));
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub async fn run(_: ProgressArgs, client: &Client, screen: &mut Screen) -> anyho
 
 fn page(progress: &Progress, screen: &Screen) -> String {
     let mut page = Page::new(screen);
-    page.plain("body index", &body_index(&progress.body_index));
-    page.plain("regrouping", &regrouping(&progress.regrouping));
+    page.wrapped("body index", &body_index(&progress.body_index));
+    page.wrapped("regrouping", &regrouping(&progress.regrouping));
     page.into_text()
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use clap::ColorChoice;
 
     fn shown(json: serde_json::Value) -> String {
-        let screen = Screen::new(Format::Text, ColorChoice::Never);
+        let screen = Screen::new(Format::Text, ColorChoice::Never).without_width();
         page(&serde_json::from_value(json).unwrap(), &screen)
     }
 
@@ -98,5 +98,22 @@ mod tests {
             "bodyIndex": {"state": "off"}, "regrouping": {"revision": "2", "towards": null, "done": 0, "total": 0},
         }));
         assert!(off.starts_with("body index  off: bodies are looked into one by one\n"), "{off}");
+    }
+
+    #[test]
+    fn it_fits_a_narrow_terminal() {
+        let progress = serde_json::from_value(serde_json::json!({
+            "bodyIndex": {"state": "on", "indexed": 9_000_000, "behind": 3_000_000, "lagMs": 61_000},
+            "regrouping": {"revision": "1", "towards": "2", "done": 500_000, "total": 1_000_000},
+        }));
+        let screen = Screen::new(Format::Text, ColorChoice::Never).of_width(60);
+        let text = page(&progress.unwrap(), &screen);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        insta::assert_snapshot!(text, @r"
+        body index  ██████████████████ 9,000,000 bodies, 3,000,000
+                    to go, the oldest waits for 1 m 1 s
+        regrouping  ████████████ 500,000 of 1,000,000 from revision
+                    1 to 2
+        ");
     }
 }

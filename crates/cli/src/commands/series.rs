@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::filter;
 use crate::output::chart::{self, Columns};
 use crate::output::table::{Cell, Column, Table};
-use crate::output::{Format, Paint, Screen, escape, moment};
+use crate::output::{Format, Paint, Screen, escape, fit, moment};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,22 +77,35 @@ pub async fn run(args: SeriesArgs, client: &Client, screen: &mut Screen) -> anyh
     }
     let lines: SeriesLines = answer.read()?;
     if lines.items.iter().all(|line| line.points.is_empty()) {
-        let (from, until) = (escape::line(&lines.from), escape::line(&lines.until));
-        screen.note(&format!("nothing died or was decided between {from} and {until}"));
+        screen.note(&footer(&lines, "nothing died or was decided", screen.width()));
         return Ok(Outcome::Done);
     }
-    let width = screen.width().map_or(LINE_COLUMNS, |width| width.saturating_sub(BESIDE_COLUMNS));
-    let drawn = table(&lines, usize::from(width.clamp(LINE_COLUMNS_MIN, LINE_COLUMNS_MAX)));
+    let drawn = table(&lines, columns(screen.width()));
     screen.table(&drawn.table)?;
-    screen.note(&drawn.footer);
+    screen.note(&footer(&lines, &drawn.each, screen.width()));
     Ok(Outcome::Done)
+}
+
+/// Columns of a line on a screen of this width.
+fn columns(width: Option<u16>) -> usize {
+    let columns = width.map_or(LINE_COLUMNS, |width| width.saturating_sub(BESIDE_COLUMNS));
+    usize::from(columns.clamp(LINE_COLUMNS_MIN, LINE_COLUMNS_MAX))
+}
+
+/// From when to when, to the minute, because no step is shorter, and what is to be said of it. On a narrow terminal
+/// that is two lines.
+fn footer(lines: &SeriesLines, said: &str, width: Option<u16>) -> String {
+    let times = escape::line(&format!("{} to {}", moment::minute(&lines.from), moment::minute(&lines.until)));
+    let one_line = format!("{times} · {said}");
+    let fits = width.is_none_or(|width| fit::columns_of(&one_line) <= usize::from(width));
+    if fits { one_line } else { format!("{times}\n{said}") }
 }
 
 /// The lines, and what one column of them is.
 #[derive(Debug)]
 struct Drawn {
     table: Table,
-    footer: String,
+    each: String,
 }
 
 fn table(lines: &SeriesLines, width: usize) -> Drawn {
@@ -120,10 +133,10 @@ fn table(lines: &SeriesLines, width: usize) -> Drawn {
         ]);
     }
     let each = match steps_each {
-        1 => format!("one {}", step.name()),
-        n => format!("{n} {}s", step.name()),
+        1 => format!("each column one {}", step.name()),
+        n => format!("each column {n} {}s", step.name()),
     };
-    Drawn { table, footer: format!("{} to {} · each column {each}", lines.from, lines.until) }
+    Drawn { table, each }
 }
 
 fn steps_of(line: &SeriesLine, lines: &SeriesLines, step: Step) -> Vec<u64> {
@@ -157,17 +170,31 @@ mod tests {
     #[test]
     fn lines_are_drawn_with_their_numbers() {
         let drawn = table(&lines(), 24);
-        assert_eq!(
-            drawn.footer,
-            "2025-11-14T00:00:00.000Z to 2025-11-15T00:00:00.000Z · each column one hour"
-        );
+        let footer = footer(&lines(), &drawn.each, Some(80));
+        assert_eq!(footer, "2025-11-14T00:00Z to 2025-11-15T00:00Z · each column one hour");
         insta::assert_snapshot!(drawn.table.render(Some(80), Colour::Off));
     }
 
     #[test]
     fn what_does_not_fit_is_added_up() {
         let drawn = table(&lines(), 12);
-        assert!(drawn.footer.ends_with("each column 2 hours"), "{}", drawn.footer);
+        assert_eq!(drawn.each, "each column 2 hours");
         assert!(drawn.table.render(None, Colour::Off).contains("·▄█········▁"));
+    }
+
+    #[test]
+    fn it_fits_a_narrow_terminal() {
+        let mut lines = lines();
+        lines.items[1].points[0].arrived = 1_234_567_890;
+        lines.items[1].points[0].departed = 1_234_567_890;
+        for width in [60, 80] {
+            let drawn = table(&lines, columns(Some(width)));
+            let text = drawn.table.render(Some(width), Colour::Off);
+            let text = format!("{text}{}", footer(&lines, &drawn.each, Some(width)));
+            let fits = |line: &str| line.chars().count() <= usize::from(width);
+            assert!(text.lines().all(fits), "{text}");
+        }
+        let nothing = footer(&lines, "nothing died or was decided", Some(60));
+        assert_eq!(nothing, "2025-11-14T00:00Z to 2025-11-15T00:00Z\nnothing died or was decided");
     }
 }

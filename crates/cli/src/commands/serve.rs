@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use lazaret_server::config::{LogConfig, LogFormat, Overrides};
+use lazaret_server::config::{DEFAULT_FILE, LogConfig, LogFormat, Overrides};
 use lazaret_server::reload::{LogSetter, Reloading};
 use lazaret_server::serve::ServeError;
 use lazaret_store::sqlite::Mode;
@@ -53,12 +53,17 @@ pub struct ServeArgs {
 
 pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let overrides = Overrides { listen: args.listen, data: args.data, store: args.store };
-    let config = config::load(args.config.clone(), overrides.clone())?;
+    // A default file that was read must be there at the next reload too: without it the defaults would come into force.
+    let default = Path::new(DEFAULT_FILE);
+    let file = args.config.or_else(|| default.exists().then(|| default.to_owned()));
+    let config = config::load(file.clone(), overrides.clone())?;
     let set_log_level = start_log(&config.log, screen)?;
-    let load = move || config::read(args.config.as_deref(), overrides.clone());
+    let load = move || config::read(file.as_deref(), overrides.clone());
     let reloading = Reloading { load: Arc::new(load), set_log_level };
     let mode = if args.test_mode { Mode::Test } else { Mode::Real };
-    lazaret_server::serve::serve(config, mode, reloading, async |_| (), announce).await.map_err(failed)?;
+    lazaret_server::serve::serve(config, mode, Some(reloading), async |_| (), announce)
+        .await
+        .map_err(failed)?;
     Ok(Outcome::Done)
 }
 

@@ -78,12 +78,12 @@ async fn follow(
     client: &Client,
     screen: &mut Screen,
 ) -> anyhow::Result<Outcome> {
-    let position = match (args.from_start, args.after) {
-        (true, _) => 0,
-        (false, Some(position)) => position,
-        (false, None) => newest(query, client).await?,
+    let place = match (args.from_start, args.after) {
+        (true, _) => Place::Start,
+        (false, Some(position)) => Place::Behind(position),
+        (false, None) => Place::Behind(newest(query, client).await?),
     };
-    let mut tail = Tail { position, wait: WAIT_FIRST, met: Met::NotYet, screen };
+    let mut tail = Tail { place, wait: WAIT_FIRST, met: Met::NotYet, screen };
     loop {
         let broken = match tail.listen(query, client).await? {
             Ended::ReaderGone => return Ok(Outcome::Done),
@@ -117,11 +117,19 @@ enum Met {
     Before,
 }
 
+/// Where to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// With the oldest event that is kept, whichever that is.
+    Start,
+    /// Behind the last event that was told or left out.
+    Behind(u64),
+}
+
 /// Events being followed.
 #[derive(Debug)]
 struct Tail<'a> {
-    /// The last event that was told or left out.
-    position: u64,
+    place: Place,
     /// How long to wait when the connection breaks next.
     wait: Duration,
     met: Met,
@@ -131,9 +139,18 @@ struct Tail<'a> {
 impl Tail<'_> {
     /// Tells events until the connection breaks. What another try would not change is an error.
     async fn listen(&mut self, query: &[(&str, &str)], client: &Client) -> anyhow::Result<Ended> {
-        let position = self.position.to_string();
-        let wanted = Wanted { media_type: "text/event-stream", last_event: Some(&position) };
-        let mut stream = match client.stream(&["events"], query, wanted).await {
+        let mut query = query.to_vec();
+        let (last_event, whence) = match self.place {
+            Place::Start => {
+                query.push(("after", "0"));
+                (None, "from the oldest event that is kept".into())
+            }
+            Place::Behind(position) => {
+                (Some(position.to_string()), format!("what happens behind event {position}"))
+            }
+        };
+        let wanted = Wanted { media_type: "text/event-stream", last_event: last_event.as_deref() };
+        let mut stream = match client.stream(&["events"], &query, wanted).await {
             Ok(stream) => stream,
             Err(error) if self.met == Met::Before && passes(&error) => {
                 return Ok(Ended::Broken(error.to_string()));
@@ -141,7 +158,7 @@ impl Tail<'_> {
             Err(error) => return Err(error.into()),
         };
         self.met = Met::Before;
-        self.screen.note(&format!("following what happens behind event {position}; Ctrl-C ends"));
+        self.screen.note(&format!("following {whence}; Ctrl-C ends"));
         let mut parser = Parser::default();
         loop {
             let bytes = match stream.next(SILENCE_MAX).await {
@@ -155,7 +172,7 @@ impl Tail<'_> {
             }
             // Places move without events too, past what a filter leaves out.
             if let Some(place) = parser.place().and_then(|place| place.parse().ok()) {
-                self.position = place;
+                self.place = Place::Behind(place);
             }
             if self.screen.is_reader_gone() {
                 return Ok(Ended::ReaderGone);
@@ -190,9 +207,13 @@ impl Tail<'_> {
 
     fn tell_lost(&mut self, lost: &EventsLost) {
         let missing = lost.oldest.saturating_sub(lost.asked).saturating_sub(1);
-        let missing =
-            if missing == 1 { "1 event is".into() } else { format!("{} events are", moment::count(missing)) };
-        self.screen.note(&format!("{missing} lost: {}", lost.reason));
+        let told = match missing {
+            // The place is ahead of what is kept: what lies between is not known to anybody.
+            0 => format!("{}; it begins with the oldest event that is kept", lost.reason),
+            1 => format!("1 event is lost: {}", lost.reason),
+            several => format!("{} events are lost: {}", moment::count(several), lost.reason),
+        };
+        self.screen.note(&told);
     }
 }
 

@@ -58,6 +58,16 @@ pub fn ago(text: &str, now: Time) -> String {
     }
 }
 
+/// A moment from the API to its minute: `2025-11-15T03:00Z`. What is not a time is shown as it came.
+pub fn minute(text: &str) -> String {
+    match Time::parse(text) {
+        Ok(at) => {
+            at.to_string().rsplit_once(':').map_or_else(String::new, |(minute, _)| format!("{minute}Z"))
+        }
+        Err(_) => text.to_owned(),
+    }
+}
+
 /// A count with separators: `12,431`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -106,6 +116,8 @@ mod tests {
     fn what_is_no_time_is_shown_as_it_came() {
         let now = Time::from_ms(0);
         assert_eq!(ago("yesterday", now), "yesterday");
+        assert_eq!(minute("yesterday"), "yesterday");
+        assert_eq!(minute("2025-11-15T03:07:59.999Z"), "2025-11-15T03:07Z");
         assert_eq!(both("1970-01-01T00:00:00Z", now), "1970-01-01T00:00:00.000Z (just now)");
     }
 

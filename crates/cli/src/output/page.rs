@@ -5,10 +5,13 @@
 use std::fmt::Write;
 
 use super::table::Table;
-use super::{Paint, Screen, escape};
+use super::{Paint, Screen, escape, fit};
 
 /// How far a block stands from the edge.
 pub const INDENT: u16 = 2;
+
+/// What a label takes with the gap behind it.
+const LABEL_COLUMNS: usize = 12;
 
 #[derive(Debug)]
 pub struct Page<'a> {
@@ -37,8 +40,17 @@ impl<'a> Page<'a> {
 
     /// A field whose value is harmless already.
     pub fn plain(&mut self, label: &str, value: &str) {
-        let label = self.screen.paint(Paint::Dim, &format!("{label:<12}"));
+        let label = self.screen.paint(Paint::Dim, &format!("{label:<LABEL_COLUMNS$}"));
         self.push(&format!("{label}{value}"));
+    }
+
+    /// A field whose value, harmless already and without colours, goes on in further lines where it does not fit.
+    pub fn wrapped(&mut self, label: &str, value: &str) {
+        let Some(width) = self.screen.width() else { return self.plain(label, value) };
+        let room = usize::from(width).saturating_sub(LABEL_COLUMNS).max(LABEL_COLUMNS);
+        for (at, line) in fit::wrapped(value, room).iter().enumerate() {
+            self.plain(if at == 0 { label } else { "" }, line);
+        }
     }
 
     pub fn heading(&mut self, title: &str) {
@@ -56,7 +68,7 @@ impl<'a> Page<'a> {
 
     /// A field under a heading.
     pub fn inner_field(&mut self, label: &str, value: &str) {
-        let label = self.screen.paint(Paint::Dim, &format!("{label:<12}"));
+        let label = self.screen.paint(Paint::Dim, &format!("{label:<LABEL_COLUMNS$}"));
         self.block(&format!("{label}{}", escape::line(value)));
     }
 

@@ -6,7 +6,7 @@ use comfy_table::{
 
 use super::{Colour, Paint, escape};
 
-/// A column that may be cut is not cut below this; rather one that may be left out goes.
+/// What is left of a column that may be cut, unless it says otherwise.
 const CUT_WIDTH_MIN: u16 = 12;
 const GAP: u16 = 2;
 
@@ -15,7 +15,8 @@ const GAP: u16 = 2;
 enum Fit {
     /// It keeps its width: ids are copied, numbers are read.
     Whole,
-    Cut,
+    /// It is cut, but not below this; rather a column that may be left out goes.
+    Cut(u16),
 }
 
 #[derive(Clone, Debug)]
@@ -33,7 +34,12 @@ impl Column {
     }
 
     pub fn cut(title: &'static str) -> Column {
-        Column { fit: Fit::Cut, ..Column::whole(title) }
+        Column { fit: Fit::Cut(CUT_WIDTH_MIN), ..Column::whole(title) }
+    }
+
+    /// A column of which at least so much has to be read.
+    pub fn cut_to(title: &'static str, width_min: u16) -> Column {
+        Column { fit: Fit::Cut(width_min), ..Column::whole(title) }
     }
 
     pub fn number(title: &'static str) -> Column {
@@ -174,7 +180,7 @@ impl Table {
     fn left_out(&self, content: &[u16], width: u16) -> Vec<usize> {
         let needed = |at: usize| match self.columns[at].fit {
             Fit::Whole => content[at] + GAP,
-            Fit::Cut => content[at].min(CUT_WIDTH_MIN) + GAP,
+            Fit::Cut(min) => content[at].min(min) + GAP,
         };
         let mut shown: Vec<usize> = (0..self.columns.len().min(content.len())).collect();
         let mut left_out = Vec::new();

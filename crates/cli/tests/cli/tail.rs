@@ -151,6 +151,44 @@ fn a_broken_connection_goes_on_behind_the_last_event() {
 }
 
 #[test]
+fn a_place_ahead_of_every_event_is_told_without_a_count() {
+    let lost = "id: 4\nevent: lost\ndata: {\"reason\":\"this place is ahead of every event\",\"asked\":99,\"oldest\":5}\n\n";
+    let server = Scripted::start(vec![stream(&format!("{lost}{}", event(5, "a.b")))]);
+    let desk = Desk::new();
+    let mut tail = Tail::start(&desk, &server.url, &["--after", "99", "--json"]);
+    assert_eq!(tail.json()["position"], 5);
+    let told = tail.told("ahead of every event");
+    let expected = "this place is ahead of every event; it begins with the oldest event that is kept\n";
+    assert!(told.ends_with(expected) && !told.contains("0 events"), "{told}");
+}
+
+#[test]
+fn from_the_start_is_asked_until_there_is_a_place_to_go_on_from() {
+    let silent = stream("retry: 1000\n\n");
+    let server = Scripted::start(vec![silent, stream(&event(7, "a.b")), stream(&event(8, "c.d"))]);
+    let desk = Desk::new();
+    let mut tail = Tail::start(&desk, &server.url, &["--from-start", "--kind", "*", "--json"]);
+    assert_eq!([tail.json()["position"].as_u64(), tail.json()["position"].as_u64()], [Some(7), Some(8)]);
+    for _ in 0..2 {
+        let request = server.request();
+        assert!(request.starts_with("get /api/v1/events?kind=*&after=0 "), "{request}");
+        assert!(!request.contains("last-event-id"), "{request}");
+    }
+    let request = server.request();
+    assert!(request.starts_with("get /api/v1/events?kind=* "), "{request}");
+    assert!(request.contains("last-event-id: 7\r\n"), "{request}");
+}
+
+#[test]
+fn the_position_nought_is_a_place_like_any_other() {
+    let server = Scripted::start(vec![stream(&event(1, "a.b"))]);
+    let desk = Desk::new();
+    Tail::start(&desk, &server.url, &["--after", "0"]).line();
+    let request = server.request();
+    assert!(request.contains("last-event-id: 0\r\n") && !request.contains("after="), "{request}");
+}
+
+#[test]
 fn from_now_on_means_from_the_event_that_is_the_newest_now() {
     let newest = answer("200 OK", "application/json", r#"{"items":[],"next":41}"#);
     let server = Scripted::start(vec![newest, stream(&event(42, "a.b"))]);
@@ -195,5 +233,5 @@ fn a_reader_that_leaves_ends_it_without_a_word() {
     left.send(()).unwrap();
     assert_eq!(tail.child.wait().unwrap().code(), Some(0));
     let told: Vec<String> = tail.stderr.by_ref().map(Result::unwrap).collect();
-    assert_eq!(told, ["following what happens behind event 0; Ctrl-C ends"]);
+    assert_eq!(told, ["following from the oldest event that is kept; Ctrl-C ends"]);
 }

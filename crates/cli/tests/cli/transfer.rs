@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::running::{Desk, Server, arg, entry};
-use crate::scripted::{Scripted, answer};
+use crate::scripted::{Act, Scripted, answer};
 
 /// An export of these letters, as the server writes it.
 fn export(letters: &[&str]) -> Vec<String> {
@@ -183,4 +183,100 @@ fn a_large_import_goes_in_several_requests_and_troubles_keep_their_lines() {
         assert_eq!(request.matches("\"letter\":").count(), lines_sent);
         assert!(!request.contains("\"end\""));
     }
+}
+
+fn receipt(created: u64, known: u64) -> Act {
+    let text = format!(r#"{{"created":{created},"known":{known},"conflicts":[],"refused":[],"end":false}}"#);
+    answer("200 OK", "application/json", &text)
+}
+
+/// A refusal that says what was taken in before it.
+fn problem(status: &str, code: &str, created: u64, known: u64) -> Act {
+    let text = format!(r#"{{"code":"{code}","detail":"no {code}","created":{created},"known":{known}}}"#);
+    answer(status, "application/problem+json", &text)
+}
+
+fn four_letters(desk: &Desk) -> std::path::PathBuf {
+    desk.file("four.ndjson", &export(&["{\"n\":1}", "{\"n\":2}", "{\"n\":3}", "{\"n\":4}"]).concat())
+}
+
+#[test]
+fn what_is_too_large_for_the_server_is_halved_down_to_the_line_that_is() {
+    let too_large = |created, known| problem("413 Payload Too Large", "too_large", created, known);
+    let desk = Desk::new();
+    // The first letter comes in with the first request, and is known when it is sent again.
+    let server = Scripted::start(vec![
+        too_large(1, 0),
+        receipt(1, 1),
+        too_large(0, 0),
+        receipt(0, 1),
+        too_large(0, 0),
+    ]);
+    let ran = desk.run(&["--url", &server.url, "import", arg(&four_letters(&desk))]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "created 2, known 1, refused 1\n"), "{ran:?}");
+    assert!(ran.stderr.starts_with("line 4: refused: no too_large"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("limits.ndjson_bytes_max"), "{}", ran.stderr);
+    let sent: Vec<String> = (0..5)
+        .map(|_| {
+            let request = server.request();
+            (1..=4).filter(|n| request.contains(&format!("{{\"n\":{n}}}"))).map(|n| n.to_string()).collect()
+        })
+        .collect();
+    assert_eq!(sent, ["1234", "12", "34", "3", "4"]);
+}
+
+#[test]
+fn what_came_in_before_a_failure_is_in_the_sum() {
+    let desk = Desk::new();
+    let file = four_letters(&desk);
+    let failed = || problem("500 Internal Server Error", "internal", 2, 1);
+    let server = Scripted::start(vec![failed()]);
+    let ran = desk.run(&["--url", &server.url, "import", arg(&file)]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "created 2, known 1\n"), "{ran:?}");
+    assert!(ran.stderr.contains("error: no internal"), "{}", ran.stderr);
+    let server = Scripted::start(vec![failed()]);
+    let ran = desk.run(&["--url", &server.url, "import", arg(&file), "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&json["created"], &json["known"], &json["complete"]), (&2.into(), &1.into(), &false.into()));
+}
+
+#[test]
+fn what_came_in_before_the_server_was_busy_is_counted_once() {
+    let desk = Desk::new();
+    let busy = problem("503 Service Unavailable\r\nretry-after: 0", "store_busy", 2, 1);
+    let server = Scripted::start(vec![busy, receipt(1, 3)]);
+    let ran = desk.run(&["--url", &server.url, "import", arg(&four_letters(&desk))]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "created 3, known 1\n"), "{ran:?}");
+}
+
+#[test]
+fn a_server_that_takes_little_at_once_takes_everything_in() {
+    let from = Server::start();
+    let long = format!("\"long\":\"{}\",\"amount\":", "x".repeat(20_000));
+    let large = |n| entry(&format!("e{n}"), "t").replace("\"amount\":", &long);
+    let lines: Vec<String> = (0..300).map(large).collect();
+    from.run_with_input(&["report", "--ndjson"], lines.join("\n").as_bytes()).ok();
+    let file = from.desk.folder.path().join("letters.ndjson");
+    from.run(&["export", "--all", "-o", arg(&file)]).ok();
+
+    let desk = Desk::new();
+    desk.file("lazaret.toml", "[limits]\nndjson_bytes_max = '256KiB'\n");
+    let to = Server::start_on(desk);
+    let sum = to.json(&["import", arg(&file)]);
+    // A letter is known rather than created if the answer of the request that brought it got lost.
+    assert_eq!(sum["created"].as_u64().unwrap() + sum["known"].as_u64().unwrap(), 300, "{sum}");
+    assert_eq!(to.json(&["stats"])["total"], 300);
+}
+
+#[test]
+fn a_connection_that_is_closed_under_a_large_request_is_tried_with_less() {
+    let close = || -> Act { Box::new(|_| {}) };
+    let desk = Desk::new();
+    let file = four_letters(&desk);
+    let server = Scripted::start(vec![close(), receipt(2, 0), close(), receipt(1, 0), receipt(1, 0)]);
+    assert_eq!(desk.run(&["--url", &server.url, "import", arg(&file)]).ok(), "created 4\n");
+    let server = Scripted::start(vec![close(), close(), receipt(1, 0), close()]);
+    let ran = desk.run(&["--url", &server.url, "import", arg(&file)]);
+    assert_eq!(ran.stdout, "created 1\n");
+    assert!(ran.fails(1).contains("error: line 2 ("));
 }

@@ -9,6 +9,7 @@ use crate::fingerprint::excerpt;
 use crate::fingerprint::frame::{Frame, Frames};
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search::{self, Parts};
 use crate::limits;
 
 mod dotnet;
@@ -95,28 +96,35 @@ pub(super) fn frame_name(language: Language, frame: Frame<'_>) -> String {
     }
 }
 
+/// What the frames of some languages hold anywhere in a line.
+const SIGNS: Parts =
+    Parts::of(&["Traceback (", ".go:", ".s:", ":in ", ".ex:", ".exs:", ".erl:", ".eex:", ".heex:"]);
+
 /// The language that one line gives away.
 fn detect(line: &str) -> Option<Language> {
     let line = line.trim_start();
     if let Some(call) = line.strip_prefix("at ") {
         return detect_at(call);
     }
-    if python::is_frame(line) || line.contains("Traceback (most recent call last)") {
+    // The line before the frames is an error's own words, which hold none of these.
+    let is_signed = search::has_any(line, SIGNS);
+    if python::is_frame(line) || is_signed && search::has(line, "Traceback (most recent call last)") {
         return Some(Language::Python);
     }
-    if line.starts_with("goroutine ") && line.contains(" [") || go::is_place(line) {
+    if line.starts_with("goroutine ") && line.contains(" [") || is_signed && go::is_place(line) {
         return Some(Language::Go);
     }
     if php::is_frame(line) {
         return Some(Language::Php);
     }
-    if ruby::place_of(line).is_some() {
+    if is_signed && ruby::place_of(line).is_some() {
         return Some(Language::Ruby);
     }
-    if elixir::is_frame(line) || line.starts_with("** (") {
+    if (is_signed || line.starts_with('(')) && elixir::is_frame(line) || line.starts_with("** (") {
         return Some(Language::Elixir);
     }
-    let rust = line.starts_with("thread '") && line.contains("panicked at")
+    let rust = rust::is_frame(line)
+        || line.starts_with("thread '") && line.contains("panicked at")
         || line.eq_ignore_ascii_case("stack backtrace:")
         || line == "Caused by:"
         || line == "Location:";
@@ -125,7 +133,11 @@ fn detect(line: &str) -> Option<Language> {
 
 /// Java, .NET and Node all write `at`; they differ in what stands between the brackets.
 fn detect_at(call: &str) -> Option<Language> {
-    if call.contains(" in ") && call.contains(":line ") {
+    // The line below a function of Rust; Node prints a position in the same way.
+    if !call.contains('(') && search::has(call, ".rs:") {
+        return Some(Language::Rust);
+    }
+    if search::has(call, " in ") && search::has(call, ":line ") {
         return Some(Language::DotNet);
     }
     let Some((before, rest)) = call.split_once('(') else {

@@ -1,8 +1,8 @@
 //! Scores the fingerprint on production errors whose causes are known: does it put together what one fix cures, and
 //! keep apart what needs two?
 //!
-//! `corpus/` was written beside the algorithm, `holdout/` by somebody who did not know it. Both are text, one file per
-//! language and one for errors without a backtrace:
+//! `corpus/` was written beside the algorithm, `holdout/` and `unseen/` by two who did not know it. All are text, one file
+//! per language and one for errors without a backtrace:
 //!
 //! ```text
 //! ## group-name: one sentence why these are one cause
@@ -45,6 +45,16 @@ fn one_cause_is_one_fingerprint() {
     check("corpus", &folder!("corpus"));
 }
 
+#[test]
+fn one_cause_is_one_fingerprint_in_errors_that_the_algorithm_was_not_made_for() {
+    check("holdout", &folder!("holdout"));
+}
+
+#[test]
+fn one_cause_is_one_fingerprint_in_errors_of_a_second_stranger() {
+    check("unseen", &folder!("unseen"));
+}
+
 #[track_caller]
 fn check(name: &str, files: &[(&str, &str)]) {
     let samples = samples_of(files).unwrap_or_else(|malformed| panic!("{name}/{malformed}"));
@@ -73,6 +83,12 @@ struct Sample {
     fingerprint: String,
     /// Why the fingerprint is what it is, for the reader of a confusion.
     parts: String,
+}
+
+/// Group, fingerprint and parts of each error of a text in the form of the corpora.
+pub(super) fn fingerprints_of(text: &str) -> Vec<(String, String, String)> {
+    let samples = samples_of(&[("", text.trim_start())]).unwrap_or_else(|malformed| panic!("{malformed}"));
+    samples.into_iter().map(|it| (it.group, it.fingerprint, it.parts)).collect()
 }
 
 fn samples_of(files: &[(&str, &str)]) -> Result<Vec<Sample>, String> {

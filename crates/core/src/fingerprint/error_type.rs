@@ -8,16 +8,16 @@ use crate::limits;
 /// The comparable form of a name: its last segment without arguments and generated parts. Empty for one that tells
 /// nothing by itself.
 pub(super) fn normalise(name: &str) -> String {
-    let name = bare(name);
-    let name = without_generated(name);
-    let segments: Vec<&str> =
-        name.split(['.', ':', '\\', '/', '+', '#']).filter(|part| !part.is_empty()).collect();
-    let Some(last) = segments.last() else { return String::new() };
-    if is_go(name) || is_rust(name) {
+    let name = without_generated(bare(name));
+    let is_sign = |byte: u8| matches!(byte, b'.' | b':' | b'\\' | b'/' | b'+' | b'#');
+    let end = name.bytes().rposition(|byte| !is_sign(byte)).map_or(0, |at| at + 1);
+    let start = name[..end].bytes().rposition(is_sign).map_or(0, |at| at + 1);
+    let last = name[start..end].trim_matches('$');
+    if last.is_empty() || is_opaque(last) || is_go(name) || is_rust(name) {
         return String::new();
     }
     // Nested classes carry what matters in the inner name, and the outer one tells whose it is.
-    let last = last.trim_matches('$').replace('$', ".");
+    let last = last.replace('$', ".");
     if is_opaque(&last) { String::new() } else { last }
 }
 
@@ -29,18 +29,39 @@ pub(super) fn last_segment(name: &str) -> &str {
 
 /// The name without what surrounds it: `<class 'x.Y'>`, `*x.Y`, `%Y{}`, `Foo<Bar>`, `System.Foo`1[[…]]`.
 fn bare(name: &str) -> &str {
-    let name = name.trim().trim_start_matches("** (").trim_start_matches("<class '");
+    let name = name.trim();
+    let name = name.strip_prefix("** (").unwrap_or(name);
+    let name = name.strip_prefix("<class '").unwrap_or(name);
     let name = name.trim_start_matches(['%', '&', '\\', '(']);
-    let end = name.find(['<', '[', '`', '(', ')', '{', '\'', ' ', '>']).unwrap_or(name.len());
+    let ends = |byte: u8| matches!(byte, b'<' | b'[' | b'`' | b'(' | b')' | b'{' | b'\'' | b' ' | b'>');
+    let end = name.bytes().position(ends).unwrap_or(name.len());
     name[..end].trim_end_matches([':', '.', ','])
 }
 
 /// Cuts what containers and compilers add: `Foo$$EnhancerBySpringCGLIB$$1a2b`, `Foo$$Lambda/0x…`, `$Proxy12`.
 fn without_generated(name: &str) -> &str {
-    let name = name.find("$$").filter(|at| *at > 0).map_or(name, |at| &name[..at]);
+    let name = super::search::find(name, "$$").filter(|at| *at > 0).map_or(name, |at| &name[..at]);
     let trimmed = name.trim_end_matches(|c: char| c.is_ascii_digit());
     trimmed.strip_suffix('$').unwrap_or(if trimmed.ends_with("Proxy") { trimmed } else { name })
 }
+
+/// Types of Go's own and of its common libraries that no other language has.
+const ONLY_IN_GO: &[&str] = &[
+    "CertificateVerificationError",
+    "InvalidUnmarshalError",
+    "KError",
+    "MarshalerError",
+    "MySQLError",
+    "NumError",
+    "OpError",
+    "OperationError",
+    "PathError",
+    "PgError",
+    "SyscallError",
+    "UnmarshalTypeError",
+    "UnknownAuthorityError",
+    "HostnameError",
+];
 
 /// Go says everything in the message: its types change with each wrapping.
 pub(super) fn is_go(name: &str) -> bool {
@@ -49,6 +70,7 @@ pub(super) fn is_go(name: &str) -> bool {
         let only_in_go =
             ["validator", "pq", "pgconn", "net", "fs", "url", "strconv", "runtime", "status", "x509", "gorm"];
         return only_in_go.contains(&package)
+            || !package.is_empty() && ONLY_IN_GO.contains(&own)
             || !package.is_empty()
                 && package
                     .bytes()
@@ -64,59 +86,35 @@ fn is_rust(name: &str) -> bool {
     name.contains("::") && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
+/// Names of what runs and retries letters, tasks and calls: the error that they wrap is the one that counts.
+#[rustfmt::skip]
+const WRAPPERS: &[&str] = &[
+    "ActivityError", "ActivityFailure", "AggregateError", "AggregateException", "ApplicationFailure", "BaseExceptionGroup",
+    "BatchListenerFailedException", "CamelExecutionException", "CancelledError", "ChildWorkflowFailure", "CommandExecutionException",
+    "CompletionException", "CompositeException", "ConsumeException", "ConsumerException", "CrashError", "DelayedMessageHandlingException",
+    "DeliveryFailedException", "EventHandlerException", "EventProcessingException", "ExceptionGroup", "ExecutionException", "ExhaustedRetryException",
+    "FailedJobException", "FlinkRuntimeException", "HandlerException", "HandlerFailedException", "InvocationException", "InvocationTargetException",
+    "JobError", "JobExecutionException", "JobFailed", "JobFailedException", "JobRuntimeException", "JobSystemException", "KafkaException",
+    "ListenerExecutionFailed", "ListenerExecutionFailedException", "MaxRetriesExceededError", "MaxRetriesExceededException", "MaxRetryError",
+    "MessageDeliveryException", "MessageHandlingException", "MessageProcessingException", "MessagingException", "MultiError", "Multierror",
+    "NestedServletException", "NonRetryableError", "PartialFailure", "PerformError", "ProcessingException", "PromiseRejection",
+    "RetriesExceededError", "RetriesExhaustedException", "RetryError", "RetryException", "RetryLimitExceeded", "RuntimeCamelException",
+    "ServletException", "SubscriberException", "TargetInvocationException", "TaskError", "TaskExecutionException", "TaskFailed",
+    "TransformerHandlingException", "TypeInitializationException", "UncaughtException", "UncheckedExecutionException", "UncheckedIOException",
+    "UndeclaredThrowableException", "UnexpectedErrorException", "UnhandledException", "UnhandledPromiseRejection", "UnrecoverableError",
+    "WorkerError", "WorkflowFailedException", "WrapError", "WrappedError", "WrappedException",
+];
+
+/// Names that say only that something failed.
+#[rustfmt::skip]
+const NOTHING: &[&str] = &[
+    "BaseException", "EXIT", "EXIT from", "Error", "Exception", "Failure", "FatalError", "None", "StandardError", "Throwable", "Unknown",
+    "UnknownError", "error", "errorString", "exit", "null", "object", "panic", "stop", "undefined", "wrapError",
+];
+
 /// Whether a name says only that something failed, or only wraps what failed.
 pub(super) fn is_opaque(last: &str) -> bool {
-    let wraps = [
-        "ExecutionException",
-        "CompletionException",
-        "UndeclaredThrowableException",
-        "InvocationTargetException",
-        "AggregateException",
-        "AggregateError",
-        "TargetInvocationException",
-        "TypeInitializationException",
-        "JobExecutionException",
-        "ListenerExecutionFailedException",
-        "MessageHandlingException",
-        "MessagingException",
-        "MessageDeliveryException",
-        "NestedServletException",
-        "ServletException",
-        "ConsumerException",
-        "KafkaException",
-        "ExceptionGroup",
-        "BaseExceptionGroup",
-        "MaxRetriesExceededError",
-        "RetryError",
-        "RetryException",
-        "UncheckedExecutionException",
-        "ExhaustedRetryException",
-        "UnhandledPromiseRejection",
-        "CancelledError",
-    ];
-    let nothing = [
-        "Error",
-        "Exception",
-        "Throwable",
-        "BaseException",
-        "StandardError",
-        "Failure",
-        "Unknown",
-        "UnknownError",
-        "FatalError",
-        "errorString",
-        "wrapError",
-        "object",
-        "None",
-        "null",
-        "undefined",
-        "panic",
-        "EXIT",
-        "exit",
-        "stop",
-        "EXIT from",
-    ];
-    wraps.contains(&last) || nothing.contains(&last) || last == "error"
+    WRAPPERS.binary_search(&last).is_ok() || NOTHING.binary_search(&last).is_ok()
 }
 
 /// Splits `java.lang.IllegalStateException: closed` into name and message, where the text begins with a name that is
@@ -174,7 +172,8 @@ fn split_head(text: &str, is_name: fn(&str) -> bool) -> Option<(&str, &str)> {
                 rest
             }
         });
-    match rest.strip_prefix(':') {
+    // Some of .NET's own errors print a space before the colon.
+    match rest.strip_prefix(':').or_else(|| rest.strip_prefix(" :")) {
         Some(rest) if rest.is_empty() || rest.starts_with([' ', '\n']) => Some((name, rest.trim_start())),
         None if rest.trim().is_empty() => Some((name, "")),
         Some(_) | None => None,

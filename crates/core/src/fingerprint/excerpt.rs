@@ -23,14 +23,21 @@ pub(super) fn lines(text: &str) -> Vec<&str> {
 
 /// The beginning of a text, cut at a character's edge.
 pub(super) fn beginning(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
     &text[..text.floor_char_boundary(bytes)]
 }
 
 fn bounded(text: &str) -> Vec<&str> {
-    text.lines()
-        .take(limits::BACKTRACE_LINES_MAX)
-        .map(|line| beginning(line, limits::BACKTRACE_LINE_BYTES_MAX).trim_end())
-        .collect()
+    let lines = text.split('\n').take(limits::BACKTRACE_LINES_MAX);
+    let mut lines: Vec<&str> =
+        lines.map(|line| beginning(line, limits::BACKTRACE_LINE_BYTES_MAX).trim_ascii_end()).collect();
+    // Behind the last end of a line is no line.
+    if text.ends_with('\n') && lines.last().is_some_and(|last| last.is_empty()) {
+        lines.pop();
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 //! A refused connection is one failure of the place that connects, whichever layer's exception was reported. A dry
 //! pool or a full disk hits whichever line comes next. Only what is sure may be listed: the rest keeps its words.
 
+use crate::fingerprint::search::{self, Parts};
+
 /// What kind of failure the words tell, where the words themselves do not matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
-    /// Of the whole process or machine: the frames tell nothing.
-    Exhausted,
+    /// Of the whole process or machine: what is used up tells it, and neither words nor frames do.
+    Exhausted(&'static str),
     /// A failure with many wordings: with frames, this name stands for type and words.
     Named(&'static str),
     None,
@@ -17,18 +19,21 @@ impl Family {
     /// Judges by the normalised type and the words of the template.
     pub fn of(error_type: &str, words: &[String]) -> Family {
         let said = Said { name: error_type.to_lowercase(), text: words.join(" "), words };
-        if said.is_exhausted() {
-            return Family::Exhausted;
+        if let Some(resource) = said.exhausted() {
+            return Family::Exhausted(resource);
         }
-        if said.named(&["authentication", "unauthorized", "autherror", "loginfailed"]) {
-            return Family::Named("credentials refused");
+        if let Some(name) = said.of_refusal() {
+            return Family::Named(name);
         }
-        if said.named(&["unicodedecode", "unicodeencode", "malformedinput", "invalidbytesequence"]) {
+        if said.named(
+            const { Parts::of(&["unicodedecode", "unicodeencode", "malformedinput", "invalidbytesequence"]) },
+        ) {
             return Family::Named("wrong encoding");
         }
         // A status, a lock or a statement tells more than the network does.
-        let more = ["lock", "statement", "transaction", "query", "visibility", "lease", "session"];
-        if words.iter().any(|word| is_status(word)) || said.any(&more) {
+        const MORE: Parts =
+            Parts::of(&["lock", "statement", "transaction", "query", "visibility", "lease", "session"]);
+        if said.status().is_some() || said.any(MORE) {
             return Family::None;
         }
         said.of_network().map_or(Family::None, Family::Named)
@@ -42,60 +47,138 @@ struct Said<'a> {
     words: &'a [String],
 }
 
+/// A family, the words that tell it, and the types that do.
+struct Signs {
+    family: &'static str,
+    said: Parts,
+    named: Parts,
+}
+
+const fn signs(family: &'static str, said: &'static [&'static str], named: &'static [&'static str]) -> Signs {
+    Signs { family, said: Parts::of(said), named: Parts::of(named) }
+}
+
+/// What is used up. `time` is up where a clock or a shutdown ended the work, at whichever line it had come to.
+#[rustfmt::skip]
+const RESOURCES: &[Signs] = &[
+    signs("connections", &["too many client", "too many connection", "remaining connection slot"], &[]),
+    signs("files", &["too many open file", "emfile"], &[]),
+    signs("disk", &["no space left", "enospc"], &[]),
+    signs("memory", &["out memory", "cannot allocate memory", "java heap space", "memory size", "gc overhead limit"], &["outofmemory", "nomemory"]),
+    signs("stack", &["maximum call stack", "stack level too deep", "maximum recursion depth"], &["stackoverflow", "recursionerror", "systemstack"]),
+    signs(
+        "time",
+        &["maximum execution time", "execution expired", "time limit exceeded", "worker exited prematurely", "task timed out after"],
+        &["softtimelimit", "timelimitexceeded", "jobtimeout", "workerlost", "workershutdown", "sigterm", "maxattemptsexceeded", "taskrevoked",
+          "keyboardinterrupt", "systemexit", "threadabort"],
+    ),
+];
+
+/// Whose connections a dry pool holds: two pools of one program are two failures.
+const POOLS: &[Signs] = &[
+    signs("pool of redis", &["redis", "jedis", "lettuce"], &["redis", "jedis", "lettuce"]),
+    signs("pool of http", &["http", "finch", "hackney"], &["http", "finch", "hackney"]),
+    signs("pool of threads", &["thread", "executor", "worker"], &["thread", "executor", "worker"]),
+];
+
+/// What the other side answered.
+#[rustfmt::skip]
+const REFUSALS: &[Signs] = &[
+    signs("too many requests", &["throttl", "rate exceeded", "too many request", "slowdown", "rate limit exceeded"], &["toomanyrequest", "ratelimit", "throttl"]),
+    signs("credentials refused", &[], &["authentication", "unauthorized", "autherror", "loginfailed"]),
+    signs("http 503", &[], &["serviceunavailable"]),
+    signs("http 504", &[], &["gatewaytimeout"]),
+    signs("http 502", &[], &["badgateway"]),
+];
+
+/// What went wrong between the program and another. gRPC tells beside its deadline how long it resolved and connected.
+#[rustfmt::skip]
+const OF_NETWORK: &[Signs] = &[
+    signs("timed out", &["deadline_exceeded", "deadline exceeded"], &["deadlineexceeded"]),
+    signs("connection refused", &["econnrefused", "connection refused", "actively refused", "connect call failed"], &["connectionrefused"]),
+    signs(
+        "host not found",
+        &["enotfound", "eai_again", "no such host", "nxdomain", "name resolution", "getaddrinfo", "name service not known", "nodename nor servname"],
+        &["unknownhost", "nameresolution", "gaierror"],
+    ),
+    signs("connection reset", &["econnreset", "connection reset", "broken pipe", "epipe", "socket hang up"], &[]),
+];
+
+const TIMED: Signs =
+    signs("", &["timed out", "timeout", "deadline elapsed", "etimedout"], &["timeout", "timedout"]);
+
 impl Said<'_> {
-    fn any(&self, parts: &[&str]) -> bool {
-        parts.iter().any(|part| self.text.contains(part))
+    fn any(&self, parts: Parts) -> bool {
+        search::has_any(&self.text, parts)
     }
 
-    fn named(&self, parts: &[&str]) -> bool {
-        parts.iter().any(|part| self.name.contains(part))
+    fn named(&self, parts: Parts) -> bool {
+        search::has_any(&self.name, parts)
     }
 
-    /// A pool, a disk, the memory or the stack is used up.
-    fn is_exhausted(&self) -> bool {
-        let pool = self.words.iter().any(|word| word == "pool")
-            || self.any(&["queuepool", "connection not available"]);
-        pool && self.any(&["time", "exhaust", "not available", "full", "limit", "no free", "wait"])
-            || self.any(&["too many client", "too many connection", "too many open file", "no space left"])
-            || self.any(&[
-                "remaining connection slot",
-                "out memory",
-                "cannot allocate memory",
-                "java heap space",
-            ])
-            || self.any(&["enospc", "emfile", "maximum call stack", "stack level too deep"])
-            || self.any(&["maximum recursion depth"])
-            || self.named(&["outofmemory", "nomemory", "stackoverflow", "recursionerror", "systemstack"])
+    fn tells(&self, signs: &Signs) -> bool {
+        self.any(signs.said) || self.named(signs.named)
+    }
+
+    fn first(&self, families: &'static [Signs]) -> Option<&'static str> {
+        families.iter().find(|signs| self.tells(signs)).map(|signs| signs.family)
+    }
+
+    fn status(&self) -> Option<&str> {
+        self.words.iter().map(String::as_str).find(|word| is_status(word))
+    }
+
+    /// The pool, the disk, the memory or whatever else is used up.
+    fn exhausted(&self) -> Option<&'static str> {
+        const POOL: Parts = Parts::of(&["queuepool", "connection not available"]);
+        const DRY: Parts =
+            Parts::of(&["time", "exhaust", "not available", "full", "limit", "no free", "wait", "unable"]);
+        let is_pool = self.words.iter().any(|word| word == "pool") || self.any(POOL);
+        if is_pool && self.any(DRY) {
+            return Some(self.first(POOLS).unwrap_or("pool of a database"));
+        }
+        self.first(RESOURCES)
+    }
+
+    /// What the other side answered, where its status says why by itself; bodies and clients only reword it.
+    fn of_refusal(&self) -> Option<&'static str> {
+        match self.status() {
+            Some("401" | "407") => Some("credentials refused"),
+            Some("429") => Some("too many requests"),
+            Some("500") => Some("http 500"),
+            Some("502") => Some("http 502"),
+            Some("503") => Some("http 503"),
+            Some("504") => Some("http 504"),
+            Some(_) => None,
+            None => self.first(REFUSALS),
+        }
     }
 
     /// What went wrong between the program and another.
     fn of_network(&self) -> Option<&'static str> {
-        if self.any(&["econnrefused", "connection refused", "actively refused", "connect call failed"])
-            || self.named(&["connectionrefused"])
-        {
-            return Some("connection refused");
+        if let Some(family) = self.first(OF_NETWORK) {
+            return Some(family);
         }
-        if self.any(&["enotfound", "eai_again", "no such host", "nxdomain", "name resolution", "getaddrinfo"])
-            || self.any(&["name service not known", "nodename nor servname"])
-            || self.named(&["unknownhost", "nameresolution", "gaierror"])
-        {
-            return Some("host not found");
-        }
-        if self.any(&["econnreset", "connection reset", "broken pipe", "epipe", "socket hang up"]) {
-            return Some("connection reset");
-        }
-        let timed = self.any(&["timed out", "timeout", "deadline exceeded", "deadline elapsed", "etimedout"])
-            || self.named(&["timeout", "timedout", "deadlineexceeded"]);
-        if !timed {
+        if !self.tells(&TIMED) {
             return None;
         }
-        if self.words.iter().any(|word| word.starts_with("connect")) || self.named(&["connect"]) {
+        let connects =
+            |word: &String| matches!(word.as_str(), "connect" | "connecting" | "connection" | "connected");
+        if self.words.iter().any(connects) || self.named(const { Parts::of(&["connect"]) }) {
             return Some("connect timed out");
         }
-        let waited = self.any(&["read", "await", "respon", "answer", "receiv", "http", "request", "socket"])
-            || self.any(&["operation"])
-            || self.named(&["read", "socket", "http", "request"])
-            || self.words.len() <= 3;
+        const WAITED: Parts = Parts::of(&[
+            "read",
+            "await",
+            "respon",
+            "answer",
+            "receiv",
+            "http",
+            "request",
+            "socket",
+            "operation",
+        ]);
+        let waited = self.words.len() <= 3 || self.named(TIMED.named) || self.any(WAITED);
         waited.then_some("timed out")
     }
 }
@@ -127,15 +210,18 @@ mod tests {
 
     #[test]
     fn what_tells_more_keeps_its_words() {
-        assert_eq!(of("", "request failed with status code 504 timeout"), Family::None);
+        assert_eq!(of("", "request failed with status code 409 timeout"), Family::None);
         assert_eq!(of("", "lock wait timeout exceeded"), Family::None);
         assert_eq!(of("KeyError", "sku"), Family::None);
     }
 
     #[test]
     fn a_dry_pool_belongs_to_no_place() {
-        assert_eq!(of("", "connection not available request timed out"), Family::Exhausted);
-        assert_eq!(of("", "sorry too many client already"), Family::Exhausted);
-        assert_eq!(of("OutOfMemoryError", "java heap space"), Family::Exhausted);
+        assert_eq!(
+            of("", "connection not available request timed out"),
+            Family::Exhausted("pool of a database")
+        );
+        assert_eq!(of("", "sorry too many client already"), Family::Exhausted("connections"));
+        assert_eq!(of("OutOfMemoryError", "java heap space"), Family::Exhausted("memory"));
     }
 }

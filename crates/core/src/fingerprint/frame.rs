@@ -8,6 +8,7 @@ use crate::fingerprint::rules::FingerprintRules;
 use crate::limits;
 
 mod owners;
+pub(super) mod program;
 
 /// A frame as it stands in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +106,33 @@ impl<'a> Frames<'a> {
     }
 }
 
+/// A name without the hashes and numbers that template engines and compilers put into it: they change with each build.
+pub(super) fn without_generated(name: &str) -> String {
+    let mut kept = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let hex = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let run = match () {
+            () if hex >= GENERATED_HEX_MIN && rest.bytes().take(hex).any(|byte| byte.is_ascii_digit()) => hex,
+            () if digits >= GENERATED_DIGITS_MIN => digits,
+            () => 0,
+        };
+        if run == 0 {
+            kept.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        }
+        kept.truncate(kept.trim_end_matches('_').len());
+        rest = &rest[run..];
+    }
+    kept
+}
+
+/// Shorter runs are versions, sizes and the like, which people write into names.
+const GENERATED_HEX_MIN: usize = 16;
+const GENERATED_DIGITS_MIN: usize = 5;
+
 /// The file's name without folders and without everything behind its first dot. For a file that is named after its
 /// part in a folder the folder stands before it.
 pub(super) fn file_stem(path: &str) -> String {
@@ -173,6 +201,22 @@ fn is_folder_noise(folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_build_puts_into_a_name_is_left_out() {
+        for (name, expected) in [
+            ("__TwigTemplate_41d0fe9d8ab0c83a1f77e5d2c9a0b3e6.block_results", "__TwigTemplate.block_results"),
+            (
+                "orders._app_views_orders_show_html_erb___401182203355716_61920",
+                "orders._app_views_orders_show_html_erb",
+            ),
+            ("Sha256.digest", "Sha256.digest"),
+            ("decoded.feedface", "decoded.feedface"),
+            ("Über.größe1234", "Über.größe1234"),
+        ] {
+            assert_eq!(without_generated(name), expected);
+        }
+    }
 
     #[test]
     fn a_file_keeps_its_name_and_loses_its_deploy() {

@@ -2,9 +2,14 @@
 //!
 //! What is left is always a piece of the message itself, never something made up.
 
+use self::wrapping::{after_marker, is_generic, of_database, without_label, without_tail};
 use crate::fingerprint::template::Template;
-use crate::fingerprint::{error_type, excerpt};
+use crate::fingerprint::{error_type, excerpt, search};
 use crate::limits;
+
+mod wrapping;
+
+pub(super) use self::wrapping::without_operation;
 
 /// How an error's message grows when it is wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +17,8 @@ pub(super) enum Style {
     /// Each wrapping puts its own words in front: `handle: load order: sql: no rows`.
     Chained,
     Plain,
+    /// Nothing tells which, but messages that begin with a small letter are mostly chained.
+    AsWritten,
 }
 
 /// The root of a message: the name of the innermost error it names, if any, and its words.
@@ -25,14 +32,8 @@ pub(super) struct Core<'a> {
 pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'a> {
     let mut text = excerpt::beginning(message, limits::TEMPLATE_SOURCE_BYTES_MAX).trim();
     let mut error_type = "";
-    // Some put the name in front that they also report beside the message.
-    if let Some(rest) = text.strip_prefix(reported.trim()).and_then(|rest| rest.strip_prefix(": "))
-        && !reported.trim().is_empty()
-    {
-        text = rest;
-    }
     for _ in 0..limits::CAUSES_MAX {
-        text = without_label(text);
+        text = without_name(without_label(text), reported);
         if let Some((name, inner)) = shown(text) {
             (error_type, text) = (name, inner);
             continue;
@@ -49,96 +50,47 @@ pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'
             text = rest;
             continue;
         }
+        if let Some(rest) = of_database(text) {
+            text = rest;
+            continue;
+        }
         if matches!(text.trim(), "null" | "None" | "nil" | "undefined") {
             text = "";
         }
-        match text.split_once(": ") {
+        match search::split_once(text, ": ") {
             Some((segment, rest)) if is_generic(segment) && !rest.trim().is_empty() => {
                 text = rest.trim_start()
             }
             Some(_) | None => break,
         }
     }
-    let text = meaningful(text);
+    let text = without_tail(meaningful(text));
     let text = match style {
         Style::Chained => nearest_root(text),
-        Style::Plain => text,
+        Style::AsWritten if text.starts_with(|c: char| c.is_lowercase()) => nearest_root(text),
+        Style::Plain | Style::AsWritten => text,
     };
     Core { error_type, text: text.trim() }
 }
 
-/// What programs write in front of an error that they did not expect.
-const LABELS: &[&str] = &[
-    "Uncaught ",
-    "Unhandled exception. ",
-    "UnhandledPromiseRejectionWarning: ",
-    "PHP Fatal error:  Uncaught ",
-    "panic: ",
-    "One or more errors occurred. (",
-    "Unexpected error: ",
-    "Traceback (most recent call last):",
-    "(in promise) ",
-];
-
-fn without_label(text: &str) -> &str {
-    let text = text.trim_start();
-    let text = LABELS.iter().find_map(|label| text.strip_prefix(label)).unwrap_or(text).trim_start();
-    // `thread 'main' panicked at src/main.rs:1:2:` and the message behind it.
-    let end = text.find(['\n']).unwrap_or(text.len());
-    match text[..end].find("panicked at ") {
-        Some(at) if text[..at].is_empty() || text.starts_with("thread ") => {
-            let line = text[at..end].trim_end();
-            if line.ends_with(':') && end < text.len() {
-                return text[end..].trim_start();
-            }
-            let behind = text[at..].find(": ").map(|colon| text[at + colon + 2..].trim_start());
-            behind.filter(|rest| !rest.is_empty()).unwrap_or(text)
-        }
-        Some(_) | None => text,
-    }
+/// Some put the name in front that they also report beside the message.
+fn without_name<'a>(text: &'a str, reported: &str) -> &'a str {
+    let reported = reported.trim();
+    let rest = text.strip_prefix(reported).and_then(|rest| rest.strip_prefix(": "));
+    rest.filter(|rest| !reported.is_empty() && !rest.trim().is_empty()).unwrap_or(text)
 }
 
 /// Python shows an error as `KeyError('sku')`.
 fn shown(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once('(')?;
     let inner = rest.strip_suffix(')').or_else(|| rest.strip_suffix(",)"))?;
-    (error_type::is_surely_name(name) && inner.starts_with(['\'', '"'])).then_some((name, inner))
-}
-
-/// What stands behind the last words that announce a cause.
-fn after_marker(text: &str) -> Option<&str> {
-    let line = text.lines().next()?;
-    let found = ["nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: "]
-        .iter()
-        .filter_map(|marker| line.rfind(marker).map(|at| at + marker.len()))
-        .max()?;
-    let rest = text[found..].trim_start();
-    (!rest.is_empty()).then_some(rest)
-}
-
-/// Whether a segment only says that something failed, how often, or while handling what.
-fn is_generic(segment: &str) -> bool {
-    segment.len() <= 120
-        && !segment.contains('\n')
-        && segment.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).all(is_generic_word)
-}
-
-#[rustfmt::skip]
-const GENERIC: &[&str] = &[
-    "a", "an", "the", "of", "to", "up", "on", "in", "for", "after", "with", "while", "during", "and", "was", "is", "last", "no",
-    "more", "all", "at", "by", "has", "have", "been", "could", "not", "unable",
-    "attempt", "attempts", "retry", "retries", "retrying", "tries", "times", "time", "try", "giving", "gave", "exhausted",
-    "max", "maximum", "exceeded", "reached", "final", "finally",
-    "failed", "fail", "failure", "error", "errors", "exception", "fatal", "err", "cause", "caused", "root", "wrapped", "severe",
-    "processing", "process", "handling", "handle", "handler", "executing", "execute", "execution", "running", "run", "consume",
-    "consuming", "consumer", "message", "messages", "job", "jobs", "task", "tasks", "event", "events", "worker", "delivery", "letter",
-    "unhandled", "uncaught", "unexpected", "occurred", "thrown", "threw", "panic", "recovered", "from", "command", "listener",
-    "encountered", "perform", "performing", "step", "critical", "warning",
-];
-
-fn is_generic_word(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_digit())
-        || GENERIC.iter().any(|known| known.eq_ignore_ascii_case(word))
+    let quote = inner.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+    if !error_type::is_surely_name(name) {
+        return None;
+    }
+    // Words in quotes are a message; one word is a value, whose quotes say so.
+    let words = inner[1..].split(quote).next().filter(|words| words.contains(' '));
+    Some((name, words.unwrap_or(inner)))
 }
 
 /// The first line, and two more where the first only announces them.
@@ -180,7 +132,10 @@ fn nearest_root(text: &str) -> &str {
     let starts = segments(text);
     let mut from = *starts.last().unwrap_or(&0);
     // A root that names a constraint or a field is told well enough by it.
-    let mut contexts = usize::from(Template::of(&text[from..]).names_a_part());
+    if Template::of(&text[from..]).names_a_part() {
+        return &text[from..];
+    }
+    let mut contexts = 0;
     for (position, start) in starts.iter().enumerate().rev().skip(1) {
         let end = starts.get(position + 1).map_or(text.len(), |next| next - 2);
         let segment = &text[*start..end];
@@ -236,7 +191,9 @@ fn is_of_library(segment: &str) -> bool {
         "Patch",
         "Delete",
         "Head",
+        "client",
         "dial",
+        "tcp",
         "read",
         "write",
         "lookup",

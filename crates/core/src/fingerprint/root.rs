@@ -6,14 +6,18 @@
 use std::borrow::Cow;
 
 use crate::attempt::LetterError;
-use crate::fingerprint::backtrace::{Backtrace, Cause, frame_name};
-use crate::fingerprint::frame::{Frame, Origin};
+use crate::fingerprint::backtrace::{Backtrace, Cause};
+use crate::fingerprint::frame::Origin;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::message::{self, Style};
 use crate::fingerprint::rules::FingerprintRules;
 use crate::fingerprint::template::{HasFrames, Template, vocabulary};
 use crate::fingerprint::{error_type, excerpt};
 use crate::limits;
+
+mod place;
+
+use self::place::Place;
 
 /// What is left of an error when everything around its cause is taken away.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub(super) struct Root<'a> {
     /// Normalised names, nearest the failure first.
     pub frames: Vec<String>,
     pub has_frames: HasFrames,
+    /// Whether a library threw the root, whose name then says only which layer spoke.
+    pub is_of_library: bool,
     /// Names and codes that a library told only in what it wrapped around the root.
     pub told_outside: Vec<String>,
 }
@@ -33,83 +39,189 @@ pub(super) struct Root<'a> {
 impl<'a> Root<'a> {
     pub fn of(error: &'a LetterError, rules: &FingerprintRules) -> Root<'a> {
         let reported = excerpt::beginning(&error.error_type, limits::NAME_BYTES_MAX);
-        let backtrace = match error.backtrace.as_deref() {
-            Some(text) => Backtrace::read(text, rules),
-            None => None,
-        };
-        // Some report the whole backtrace as the message.
-        let backtrace = backtrace.or_else(|| {
-            let told = excerpt::beginning(&error.message, limits::BACKTRACE_BYTES_EACH_END)
-                .contains('\n')
-                .then(|| Backtrace::read(&error.message, rules))
-                .flatten();
-            told.filter(|it| it.causes.iter().any(|cause| cause.frames.seen > 0))
+        let traced = error.backtrace.as_deref().and_then(|text| Backtrace::read(text, rules));
+        // Some report the whole backtrace as the message, beside it or instead of it.
+        let in_message = backtrace_in(&error.message, rules).filter(|it| {
+            // The first line of a panic tells a place as well, and is no backtrace beside one.
+            traced.is_none() || it.causes.iter().any(|cause| cause.frames.seen > 1)
         });
-        let style = style(
-            reported,
-            excerpt::beginning(&error.message, limits::TEMPLATE_SOURCE_BYTES_MAX),
-            backtrace.as_ref(),
-        );
-        let stated = message::core(&error.message, reported, style);
-        let Some(backtrace) = backtrace else {
-            let inner = error_type::normalise(stated.error_type);
-            let mut error_type = if inner.is_empty() { error_type::normalise(reported) } else { inner };
-            if error_type.is_empty() && stated.text.is_empty() {
-                error_type = error_type::last_segment(reported).to_string();
-            }
-            let message = Cow::Borrowed(stated.text);
-            return Root {
-                language: None,
-                error_type,
-                message,
-                frames: Vec::new(),
-                has_frames: HasFrames::No,
-                told_outside: Vec::new(),
-            };
+        let message = if in_message.is_some() { "" } else { error.message.as_str() };
+        let Some(backtrace) = traced.or(in_message) else {
+            return Root::without_backtrace(reported, message);
         };
-        let (frames, has_frames) = nearest(&backtrace);
-        let root =
-            backtrace.causes.iter().rev().find(|cause| tells(cause)).map(|cause| told_by(cause, style));
-        let chained = backtrace.causes.iter().rposition(tells).is_some_and(|at| at > 0);
-        let (inner_type, inner_message) = root.unwrap_or_default();
-        let own_type = [stated.error_type, reported]
-            .iter()
-            .map(|name| error_type::normalise(name))
-            .find(|name| !name.is_empty())
-            .unwrap_or_default();
-        // One error told twice, or an error and what is behind it?
-        let is_behind = chained || !inner_type.is_empty() && inner_type != own_type;
-        let (error_type, message) = if is_behind && !(inner_type.is_empty() && inner_message.is_empty()) {
-            (inner_type, inner_message)
-        } else if stated.text.is_empty() {
-            (own_type, inner_message)
+        let style = style(reported, Some(backtrace.language));
+        let place = Place::of(&backtrace, reported);
+        let told = backtrace.causes.iter().rposition(tells);
+        let inner = told.map(|root| told_by(&backtrace.causes[root], style)).unwrap_or_default();
+        let seen = told.map(|root| seen_by_program(&backtrace, root, &inner.1));
+        let inner = match seen {
+            Some(at) if seen != told => told_by(&backtrace.causes[at], style),
+            Some(_) | None => inner,
+        };
+        let is_chained = seen.is_some_and(|at| at > 0);
+        let (error_type, said) = told_best(message, reported, &backtrace, inner, is_chained);
+        let told_outside = if is_chained && seen == told && !names_something(&said) {
+            told_outside(&backtrace, &said)
         } else {
-            (own_type, Cow::Borrowed(stated.text))
+            Vec::new()
         };
-        // A root that names something itself needs nobody else's words.
-        let names = Template::of(&message).kept().iter().any(|name| !vocabulary::is_type(name));
-        let told_outside = if chained && !names { told_outside(&backtrace, &message) } else { Vec::new() };
-        Root { language: Some(backtrace.language), error_type, message, frames, has_frames, told_outside }
+        let is_led = place.has_frames == HasFrames::Yes && place.is_of_library;
+        let message = if is_led { without_operation(said) } else { said };
+        Root {
+            language: Some(backtrace.language),
+            error_type,
+            message,
+            frames: place.frames,
+            has_frames: place.has_frames,
+            is_of_library: place.is_of_library,
+            told_outside,
+        }
+    }
+
+    fn without_backtrace(reported: &str, message: &'a str) -> Root<'a> {
+        let stated = message::core(message, reported, style(reported, None));
+        let inner = error_type::normalise(stated.error_type);
+        let mut error_type = if inner.is_empty() { error_type::normalise(reported) } else { inner };
+        if error_type.is_empty() && stated.text.is_empty() {
+            error_type = error_type::last_segment(reported).to_string();
+        }
+        Root {
+            language: None,
+            error_type,
+            message: Cow::Borrowed(stated.text),
+            frames: Vec::new(),
+            has_frames: HasFrames::No,
+            is_of_library: false,
+            told_outside: Vec::new(),
+        }
     }
 }
 
-/// Go and Rust wrap errors by words in front.
-fn style(reported: &str, message: &str, backtrace: Option<&Backtrace<'_>>) -> Style {
-    let lower = |text: &str| text.trim_start().starts_with(|c: char| c.is_lowercase());
-    let chained = match backtrace.map(|it| it.language) {
-        Some(Language::Go | Language::Rust) => true,
-        Some(_) => false,
-        None => {
-            error_type::is_go(reported)
-                || reported.contains("anyhow")
-                || error_type::normalise(reported).is_empty() && lower(message)
-        }
+fn without_operation(said: Cow<'_, str>) -> Cow<'_, str> {
+    match said {
+        Cow::Borrowed(text) => Cow::Borrowed(message::without_operation(text)),
+        Cow::Owned(text) => Cow::Owned(message::without_operation(&text).to_string()),
+    }
+}
+
+/// The backtrace that a message holds, if it holds one.
+fn backtrace_in<'a>(message: &'a str, rules: &FingerprintRules) -> Option<Backtrace<'a>> {
+    if !excerpt::beginning(message, limits::BACKTRACE_BYTES_EACH_END).contains('\n') {
+        return None;
+    }
+    Backtrace::read(message, rules).filter(|it| it.causes.iter().any(|cause| cause.frames.seen > 0))
+}
+
+/// Name and words of the root, out of the message and of what the backtrace tells. Is it one error told twice, or an
+/// error and what is behind it?
+fn told_best<'a>(
+    message: &'a str,
+    reported: &str,
+    backtrace: &Backtrace<'a>,
+    inner: (String, Cow<'a, str>),
+    is_chained: bool,
+) -> (String, Cow<'a, str>) {
+    let style = style(reported, Some(backtrace.language));
+    let stated = message::core(message, reported, style);
+    let named = || {
+        let names = [stated.error_type, reported];
+        names.iter().map(|name| error_type::normalise(name)).find(|name| !name.is_empty()).unwrap_or_default()
     };
-    if chained { Style::Chained } else { Style::Plain }
+    let own_type = if says_all_in_words(backtrace.language) { String::new() } else { named() };
+    let (inner_type, inner_message) = inner;
+    let is_nothing = inner_type.is_empty() && inner_message.is_empty();
+    let is_other = !inner_type.is_empty() && inner_type != own_type;
+    // A message that goes on behind what the backtrace tells makes the backtrace that of a wrapping.
+    if is_nothing || goes_on(message, &inner_message, style) || !(is_chained || is_other) {
+        // The backtrace has the root alone where the message has words of callers in front of it.
+        if style == Style::Chained && !inner_message.is_empty() && stated.text.ends_with(&*inner_message) {
+            return (own_type, inner_message);
+        }
+        let is_more = style == Style::Chained && inner_message.starts_with(stated.text);
+        let said = if stated.text.is_empty() || is_more { inner_message } else { Cow::Borrowed(stated.text) };
+        return (own_type, said);
+    }
+    // The same words without the name: the message has them as they were, with its empty lines.
+    let line = stated.text.lines().next().unwrap_or("");
+    if own_type.is_empty() && !is_chained && !line.is_empty() && inner_message.starts_with(line) {
+        return (inner_type, Cow::Borrowed(stated.text));
+    }
+    (inner_type, inner_message)
+}
+
+/// Whether a root names something itself and needs nobody else's words.
+fn names_something(said: &str) -> bool {
+    Template::of(said).kept().iter().any(|name| !vocabulary::is_type(name))
+}
+
+/// Go and Rust say everything in the message: their types change with each wrapping, however they are written.
+fn says_all_in_words(language: Language) -> bool {
+    match language {
+        Language::Go | Language::Rust => true,
+        Language::Java
+        | Language::Python
+        | Language::Node
+        | Language::DotNet
+        | Language::Ruby
+        | Language::Php
+        | Language::Elixir => false,
+    }
+}
+
+/// Go and Rust wrap errors by words in front. Without a backtrace, only the way of writing tells them.
+fn style(reported: &str, language: Option<Language>) -> Style {
+    match language {
+        Some(language) if says_all_in_words(language) => Style::Chained,
+        Some(_) => Style::Plain,
+        None if error_type::is_go(reported) || reported.contains("anyhow") => Style::Chained,
+        None if error_type::normalise(reported).is_empty() => Style::AsWritten,
+        None => Style::Plain,
+    }
 }
 
 fn tells(cause: &Cause<'_>) -> bool {
+    if cause.message.starts_with("Unknown error") {
+        return false;
+    }
     !cause.message.trim().is_empty() || !error_type::normalise(cause.error_type).is_empty()
+}
+
+/// The cause that the program itself met, where it repeats what the root says: a library wraps its own errors, and a
+/// report without a chain tells only the outermost of them. One that does not repeat its root gives way to it.
+fn seen_by_program<'a>(backtrace: &Backtrace<'a>, root: usize, said: &str) -> usize {
+    if root == 0 || said.is_empty() || says_all_in_words(backtrace.language) {
+        return root;
+    }
+    let place = |cause: &Cause<'a>| cause.frames.in_app.first().map(|frame| frame.function);
+    let mut met = place(&backtrace.causes[root]);
+    let mut seen = root;
+    for at in (0..root).rev() {
+        let cause = &backtrace.causes[at];
+        let by_library = matches!(cause.frames.thrown_by, Some(Origin::Library | Origin::Runtime));
+        if !by_library || met.is_some() && place(cause) != met {
+            break;
+        }
+        met = met.or(place(cause));
+        // What only puts words in front is a wrapping like any other.
+        let line = cause.message.lines().next().unwrap_or("");
+        let is_within = line.find(said).is_some_and(|at| {
+            !(line[..at].ends_with(": ") && line[at + said.len()..].trim_end_matches(['.', ' ']).is_empty())
+        });
+        if is_within && !told_by(cause, Style::Plain).0.is_empty() {
+            seen = at;
+        }
+    }
+    seen
+}
+
+/// Whether a message says more behind the words of a cause: `publish event: kafka: no brokers` behind `publish event`.
+fn goes_on(message: &str, told: &str, style: Style) -> bool {
+    if style == Style::Plain || told.is_empty() {
+        return false;
+    }
+    let message = excerpt::beginning(message, limits::TEMPLATE_SOURCE_BYTES_MAX);
+    let behind = message.find(told).map_or("", |at| &message[at + told.len()..]);
+    behind.strip_prefix(": ").is_some_and(|rest| !rest.trim().is_empty())
 }
 
 /// Name and words of one cause of a backtrace.
@@ -142,7 +254,8 @@ fn told_outside(backtrace: &Backtrace<'_>, message: &str) -> Vec<String> {
             None => false,
         };
         if by_library && !is_root {
-            let said = Template::of(&cause.message).kept();
+            let said = message::core(&cause.message, cause.error_type, Style::Plain);
+            let said = Template::of(said.text).kept();
             let known = format!("{} {message}", root_type(backtrace)).to_lowercase();
             told.extend(said.into_iter().filter(|word| !known.contains(word.as_str())));
         }
@@ -155,70 +268,6 @@ fn told_outside(backtrace: &Backtrace<'_>, message: &str) -> Vec<String> {
 
 fn root_type<'a>(backtrace: &Backtrace<'a>) -> &'a str {
     backtrace.causes.last().map_or("", |cause| cause.error_type)
-}
-
-/// The frames that make the fingerprint: up to the first that is not a helper of many callers. An outer cause is asked
-/// only where the root has none of its own, because its frames were left out as common.
-fn nearest(backtrace: &Backtrace<'_>) -> (Vec<String>, HasFrames) {
-    let named = |frames: &[Frame<'_>]| -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for frame in frames {
-            let name = excerpt::beginning(&frame_name(backtrace.language, *frame), limits::NAME_BYTES_MAX)
-                .to_string();
-            // Recursion repeats one frame or a few in turn.
-            if !names.contains(&name) && !name.is_empty() {
-                names.push(name);
-            }
-        }
-        names
-    };
-    for cause in backtrace.causes.iter().rev() {
-        let mut names = named(&cause.frames.in_app);
-        if names.is_empty() {
-            continue;
-        }
-        let telling = names.iter().position(|name| !is_helper(name)).unwrap_or(names.len());
-        names.truncate((telling + 1).min(limits::FINGERPRINT_FRAMES_MAX));
-        return (names, HasFrames::Yes);
-    }
-    for cause in backtrace.causes.iter().rev() {
-        let mut names = named(&cause.frames.library);
-        if !names.is_empty() {
-            names.truncate(1);
-            return (names, HasFrames::No);
-        }
-    }
-    (Vec::new(), HasFrames::No)
-}
-
-/// Whether a frame is code that many callers share, so that it alone does not tell the failure.
-fn is_helper(name: &str) -> bool {
-    let lower = name.to_lowercase();
-    [
-        "util",
-        "helper",
-        "common",
-        "shared",
-        "abstract",
-        "wrapper",
-        "retry",
-        "middleware",
-        "interceptor",
-        "decorator",
-        "assert",
-        "ensure",
-        "precondition",
-        "httpclient",
-        "http_client",
-        "apiclient",
-        "api_client",
-        "restclient",
-        "guard",
-        "closure",
-    ]
-    .iter()
-    .any(|part| lower.contains(part))
-        || lower.starts_with("base")
 }
 
 #[cfg(test)]
@@ -282,7 +331,7 @@ mod tests {
     #[test]
     fn a_helper_is_told_by_its_caller() {
         let text = "Error: no\n    at assertFound (/app/utils/assert.js:1:1)\n    at Orders.load (/app/o.js:1:1)\n    at run (/app/r.js:1:1)";
-        check(error("Error", "no", Some(text)), "", "no", &["assert.assertFound", "Orders.load"]);
+        check(error("Error", "no", Some(text)), "", "no", &["assertFound", "Orders.load"]);
     }
 
     #[test]

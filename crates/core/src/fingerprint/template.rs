@@ -8,8 +8,10 @@ use crate::limits;
 
 mod address;
 mod fragment;
+mod names;
 mod number;
 mod quoted;
+mod random;
 mod scan;
 pub(super) mod vocabulary;
 mod word;
@@ -44,7 +46,8 @@ impl<'a> Template<'a> {
     pub fn of(message: &'a str) -> Template<'a> {
         let source = excerpt::beginning(message, limits::TEMPLATE_SOURCE_BYTES_MAX);
         let mut pieces = scan::pieces(source);
-        hide_names(source, &mut pieces);
+        names::hide(source, &mut pieces);
+        names::hide_runs(source, &mut pieces);
         Template { source, pieces }
     }
 
@@ -121,12 +124,18 @@ impl<'a> Template<'a> {
         self.pieces.iter().any(|piece| piece.kind == Kind::Hint)
     }
 
-    /// Whether a name stands in quotes that is more than a type of the language.
+    /// Whether the name of a part is told that is more than a type of the language: in quotes, or behind the word for it.
     pub fn names_a_part(&self) -> bool {
-        self.pieces.iter().any(|piece| {
+        let text = |piece: &Piece| &self.source[piece.start..piece.end];
+        self.pieces.iter().enumerate().any(|(at, piece)| {
+            let is_led = || {
+                at > 0
+                    && vocabulary::names_a_part(text(&self.pieces[at - 1]))
+                    && text(piece).contains(['.', '_'])
+            };
             piece.kind == Kind::Kept
-                && self.source[..piece.start].ends_with(['"', '\'', '`'])
-                && !vocabulary::is_type(&self.source[piece.start..piece.end])
+                && (self.source[..piece.start].ends_with(['"', '\'', '`']) || is_led())
+                && !vocabulary::is_type(text(piece))
         })
     }
 
@@ -184,33 +193,6 @@ fn stem(word: &str) -> Option<String> {
     match lower.strip_suffix('s') {
         Some(one) if one.len() > 3 && !one.ends_with(['s', 'u', 'i']) => Some(one.to_string()),
         Some(_) | None => Some(lower),
-    }
-}
-
-/// Turns runs of capitalised words inside a sentence into values: names of people, firms and products.
-fn hide_names(source: &str, pieces: &mut [Piece]) {
-    let is_name =
-        |piece: &Piece| piece.kind == Kind::Word && vocabulary::is_proper(&source[piece.start..piece.end]);
-    let plain = pieces.iter().filter(|it| it.kind == Kind::Word && !is_name(it)).count();
-    let mut at = 1;
-    while at < pieces.len() {
-        let mut end = at;
-        while end < pieces.len()
-            && is_name(&pieces[end])
-            && (end == at || source[pieces[end - 1].end..pieces[end].start].trim().is_empty())
-        {
-            end += 1;
-        }
-        let before = &source[pieces[at - 1].end..pieces[at].start];
-        let in_sentence = !before.contains(['.', ':', '!', '\n', '(', '[']) && plain >= 2;
-        let led = pieces[at - 1].kind == Kind::Word
-            && vocabulary::is_entity(&source[pieces[at - 1].start..pieces[at - 1].end]);
-        if in_sentence && (end - at >= 2 || end - at == 1 && led) {
-            for piece in &mut pieces[at..end] {
-                piece.kind = Kind::Value("<name>");
-            }
-        }
-        at = end.max(at + 1);
     }
 }
 

@@ -46,11 +46,37 @@ fn rewrite(pattern: &str) -> Rewritten {
         };
         let (taken, left) = rest.split_at(atom);
         rest = left;
-        part.push_str(if taken == "." { "[^\\n\\r]" } else { taken });
+        match c {
+            '.' => part.push_str("[^\\n\\r]"),
+            '[' => push_class(&mut part, taken),
+            _ => part.push_str(taken),
+        }
         let one = matches!(c, '\\' | '[' | '.') || !c.is_ascii();
         outline.push_str(if one { "a" } else { taken });
     }
     Rewritten { part, outline }
+}
+
+/// A class without what only Rust's patterns know: brackets inside of it, and `&&`, `~~` and `--` between sets.
+fn push_class(part: &mut String, class: &str) {
+    let mut last = None;
+    let mut chars = class.chars().enumerate();
+    while let Some((at, c)) = chars.next() {
+        let doubled = last == Some(c);
+        match c {
+            '\\' => {
+                part.push(c);
+                part.extend(chars.next().map(|(_, escaped)| escaped));
+                last = None;
+                continue;
+            }
+            '[' if at > 0 => part.push_str("\\["),
+            '&' | '~' => part.extend(['\\', c]),
+            '-' if doubled => part.push_str("\\-"),
+            c => part.push(c),
+        }
+        last = Some(c);
+    }
 }
 
 /// The bytes of an escape, which may have a name in braces.
@@ -92,6 +118,23 @@ mod tests {
         assert!(is_match("a|bc", Span::Whole, "bc"));
         assert!(!is_match("a|bc", Span::Whole, "ac"));
         assert!(!is_match("a", Span::Whole, "a\n"));
+    }
+
+    #[test]
+    fn a_class_knows_no_sets() {
+        for (pattern, text, expected) in [
+            ("[a&&b]", "&", true),
+            ("[a&&b]", "a", true),
+            ("[a&&b]", "c", false),
+            ("[a~~b]", "~", true),
+            ("[a-c[]", "[", true),
+            ("[a-c[]", "b", true),
+            ("[^&]", "&", false),
+            ("[\\[\\]&]", "]", true),
+            ("[a-z]", "-", false),
+        ] {
+            assert_eq!(is_match(pattern, Span::Whole, text), expected, "{pattern} {text}");
+        }
     }
 
     #[test]

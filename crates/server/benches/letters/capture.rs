@@ -1,5 +1,6 @@
 //! Capture by batch, from JSON text to the commit, beside a bare loop that writes the same rows.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lazaret_core::fingerprint::{FingerprintRules, group};
@@ -104,19 +105,24 @@ async fn from_text(texts: &[Vec<String>]) -> Duration {
 async fn from_captured(texts: &[Vec<String>]) -> Duration {
     let bed = bed().await;
     let batches: Vec<Vec<Captured>> = texts.iter().map(|texts| read(&bed.app, texts)).collect();
+    let took = capture_all(&bed.app, batches).await;
+    bed.app.store.close().await.expect("the store closes");
+    took
+}
+
+/// Captures batches, two of them under way at a time.
+pub async fn capture_all(app: &Arc<App>, batches: Vec<Vec<Captured>>) -> Duration {
     let started = Instant::now();
     let mut under_way = tokio::task::JoinSet::new();
     for batch in batches {
         if under_way.len() == 2 {
             under_way.join_next().await;
         }
-        let app = bed.app.clone();
+        let app = Arc::clone(app);
         under_way.spawn(async move { capture(&app, batch).await.map(drop).expect("the batch is stored") });
     }
     under_way.join_all().await;
-    let took = started.elapsed();
-    bed.app.store.close().await.expect("the store closes");
-    took
+    started.elapsed()
 }
 
 pub fn read(app: &App, texts: &[String]) -> Vec<Captured> {

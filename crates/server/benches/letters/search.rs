@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
-use lazaret_server::capture::capture;
 use lazaret_store::Store;
 
-use super::capture::read;
+use super::capture::{capture_all, read};
 use super::lists::page;
 use super::sample::{BATCH, Bed, Deaths, bed, entry};
 
@@ -105,17 +104,7 @@ async fn rate(bed: &Bed, index: Index) -> Measured {
     let batches: Vec<_> = texts.iter().map(|texts| read(&bed.app, texts)).collect();
     let over = Arc::new(AtomicBool::new(false));
     let ticks = tokio::spawn(fill_beside(Arc::clone(&bed.app), Arc::clone(&over), index));
-    let started = Instant::now();
-    let mut under_way = tokio::task::JoinSet::new();
-    for batch in batches {
-        if under_way.len() == 2 {
-            under_way.join_next().await;
-        }
-        let app = bed.app.clone();
-        under_way.spawn(async move { capture(&app, batch).await.map(drop).expect("the batch is stored") });
-    }
-    under_way.join_all().await;
-    let took = started.elapsed();
+    let took = capture_all(&bed.app, batches).await;
     over.store(true, Ordering::SeqCst);
     let (behind_max, lag_max) = ticks.await.expect("the index is filled");
     Measured { letters_a_second: CAPTURED as f64 / took.as_secs_f64(), behind_max, lag_max }

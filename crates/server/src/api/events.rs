@@ -15,7 +15,7 @@ use lazaret_core::filter::Filter;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
 
-use super::letters::{Pairs, parse_limit};
+use super::letters::{Pairs, once, parse_limit};
 use super::problem::{Code, Problem};
 use crate::access::Caller;
 use crate::app::App;
@@ -64,11 +64,12 @@ pub(super) async fn events(
     pairs: Pairs,
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let mut asked = parse(&pairs)?;
-    if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
-        asked.after = Some(position("Last-Event-ID", id.to_str().unwrap_or("?"))?);
-    }
-    let place = place(&app, asked.after).await?;
+    let asked = parse(&pairs)?;
+    let place = match headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
+        // A reader that was there before any event may have missed some since.
+        Some(id) => position("Last-Event-ID", id.to_str().unwrap_or("?"))?,
+        None => place(&app, asked.after).await?,
+    };
     if polls(&headers) {
         return Ok(Json(poll(&app, &asked, place).await?).into_response());
     }
@@ -96,15 +97,19 @@ fn parse(pairs: &[(String, String)]) -> Result<Asked, Problem> {
     for (key, value) in pairs {
         match key.as_str() {
             "kind" => {
-                let kinds = value.split(',').map(str::trim).filter(|kind| !kind.is_empty());
+                let kinds = value.split(',').map(str::trim);
                 asked.selection.kinds.extend(kinds.map(Pattern::new));
             }
-            "after" => asked.after = Some(position("after", value)?),
-            "limit" => asked.limit = Some(parse_limit(value, limits::PAGE_ROWS_MAX)?),
+            "after" => once(&mut asked.after, "after", position("after", value)?)?,
+            "limit" => once(&mut asked.limit, "limit", parse_limit(value, limits::PAGE_ROWS_MAX)?)?,
             _ => filter.push((key.as_str(), value.as_str())),
         }
     }
     let kinds = &asked.selection.kinds;
+    if kinds.iter().any(|kind| kind.text().is_empty()) {
+        return Err(Problem::new(Code::BadRequest, "kind is empty")
+            .hint("such as kind=dead_letter.* or kind=incident.opened; leave it out for every kind"));
+    }
     let too_long = kinds.iter().any(|kind| kind.text().len() > limits::NAME_BYTES_MAX);
     if too_long || kinds.len() > limits::EVENT_KINDS_MAX {
         let max = limits::EVENT_KINDS_MAX;

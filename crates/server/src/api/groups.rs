@@ -6,5 +6,5 @@ use crate::app::App;
 
 /// Works out the group of a failure.
 pub(super) fn group(app: &App, subject: Subject<'_>) -> Grouping {
-    fingerprint::group(subject, &app.groups)
+    fingerprint::group(subject, &app.groups())
 }

@@ -189,7 +189,7 @@ async fn changed_rules_group_new_letters_at_once_and_old_ones_by_and_by() {
     assert_eq!(incident(&two).await, group);
     assert_eq!(incident(&other).await, (other["fingerprint"].clone(), other["incidentId"].clone()));
     let state = server.app.store.regrouped().await.unwrap();
-    assert_eq!((state.towards, state.reached), (None, server.live.app().groups.revision()));
+    assert_eq!((state.towards, state.reached), (None, server.live.app().groups().revision()));
     server.app.check().await;
 }
 

@@ -76,8 +76,8 @@ impl Bodies {
         }
         {
             let mut add = batch.prepare_cached("insert into body_words (rowid, words) values (?1, ?2)")?;
-            for (life, words) in &next.lives {
-                add.execute((life, words))?;
+            for (document, words) in &next.lives {
+                add.execute((document, words))?;
             }
         }
         if let Some((life, captured_at)) = next.last {
@@ -111,23 +111,44 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
 struct Next {
     /// What the index holds does not belong to these letters.
     begins_anew: bool,
+    /// Documents and their words.
     lives: Vec<(i64, String)>,
     /// The last life, and when it was captured: by that it is known again.
     last: Option<(i64, i64)>,
 }
 
+/// The number under which a life is indexed: the letter can be read off it without looking the life up.
+fn document(letter: i64, life: u32) -> i64 {
+    (letter << LIFE_BITS) | i64::from(life).min((1 << LIFE_BITS) - 1)
+}
+
+/// A letter that dies more often shares a number with its earlier lives, and is found by the words of all of them.
+pub(super) const LIFE_BITS: u32 = 16;
+
 /// How far the index has come, as a reader sees it.
 struct Reached {
     life: i64,
-    captured_at: Option<i64>,
     lives: i64,
+    /// Whether the index holds what does not belong to these letters.
+    is_foreign: bool,
 }
 
+/// Nothing is reached if the index belongs to other letters: a store that was put back from a copy has others in the
+/// places of those that are indexed. The last one is known again by the time of its capture.
 fn reached(conn: &Connection) -> Result<Reached, StoreError> {
     let mut statement = conn.prepare_cached("select life, captured_at, lives from search.reached")?;
-    Ok(statement.query_row([], |row| {
-        Ok(Reached { life: row.get(0)?, captured_at: row.get(1)?, lives: row.get(2)? })
-    })?)
+    let (life, captured_at, lives): (i64, Option<i64>, i64) =
+        statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let known: Option<i64> = conn
+        .prepare_cached("select captured_at from lives where rowid = ?1")?
+        .query_row([life], |row| row.get(0))
+        .optional()?;
+    let is_foreign = life > 0 && known != captured_at;
+    Ok(if is_foreign {
+        Reached { life: 0, lives: 0, is_foreign }
+    } else {
+        Reached { life, lives, is_foreign }
+    })
 }
 
 /// The last life that is in the index.
@@ -136,7 +157,7 @@ pub(super) fn last_indexed(conn: &Connection) -> Result<i64, StoreError> {
 }
 
 const NEXT_LIVES: &str = "
-select rowid, captured_at, content_type, headers, body
+select rowid, captured_at, letter, life, content_type, headers, body
   from lives
  where rowid > ?1
  order by rowid
@@ -144,22 +165,13 @@ select rowid, captured_at, content_type, headers, body
 
 fn next_lives(conn: &Connection, lives: usize) -> Result<Next, StoreError> {
     let reached = reached(conn)?;
-    let begins_anew = reached.life > 0 && {
-        // A store that was put back from a copy has other letters in the places of those that are indexed.
-        let known: Option<i64> = conn
-            .prepare_cached("select captured_at from lives where rowid = ?1")?
-            .query_row([reached.life], |row| row.get(0))
-            .optional()?;
-        known != reached.captured_at
-    };
-    let after = if begins_anew { 0 } else { reached.life };
-    let mut next = Next { begins_anew, ..Next::default() };
+    let mut next = Next { begins_anew: reached.is_foreign, ..Next::default() };
     let mut statement = conn.prepare_cached(NEXT_LIVES)?;
-    let mut found = statement.query((after, lives as i64))?;
+    let mut found = statement.query((reached.life, lives as i64))?;
     while let Some(row) = found.next()? {
         let (life, captured_at): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let envelope = envelope(row, 2)?;
-        next.lives.push((life, content_words(&envelope).join(" ")));
+        let document = document(row.get(2)?, row.get(3)?);
+        next.lives.push((document, content_words(&envelope(row, 4)?).join(" ")));
         next.last = Some((life, captured_at));
     }
     Ok(next)

@@ -15,10 +15,11 @@ select at, action, actor, role, reason, operation, 0 as imported
  where letter = ?1
  union all
 select a.at, a.action, a.actor, a.role, a.reason, a.operation, 0
-  from selections s
-  join audit a on a.operation = s.operation
+  from selections s indexed by selections_by_letter
+ cross join audit a on a.operation = s.operation
  where s.letter = ?1
    and s.outcome = 'done'
+   and a.operation is not null
  union all
 select at, action, actor, role, reason, operation, 1
   from past_decisions

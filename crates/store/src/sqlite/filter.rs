@@ -5,6 +5,7 @@
 
 use lazaret_core::filter::{Choice, Filter, Held, Patterns};
 use lazaret_core::id::IncidentId;
+use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
 use lazaret_core::time::Time;
 use rusqlite::Connection;
@@ -20,8 +21,23 @@ pub(super) struct Where {
     pub binds: Vec<Value>,
     /// The index that finds the letters in the order of their deaths.
     pub index: &'static str,
+    /// The condition that this index answers by itself.
+    pub driver: Driver,
     /// The words to search for, as a query of the message index.
     pub words: Option<String>,
+}
+
+/// What the rows of an index have in common; every row meets it if the filter asks for no single value.
+#[derive(Debug, Clone)]
+pub(super) struct Driver {
+    pub condition: String,
+    pub bind: Option<Value>,
+}
+
+impl Driver {
+    fn none() -> Driver {
+        Driver { condition: "1".into(), bind: None }
+    }
 }
 
 impl Where {
@@ -55,10 +71,16 @@ impl Where {
         if build.all.is_empty() {
             build.all.push("1".into());
         }
+        let index = match build.index {
+            Some(index) => index,
+            None if are_few(conn, fingerprints.include.as_deref())? => "letters_by_fingerprint",
+            None => "letters_by_death",
+        };
         Ok(Where {
             sql: build.all.join(" and "),
             binds: build.binds,
-            index: build.index.unwrap_or("letters_by_death"),
+            index,
+            driver: build.driver.unwrap_or_else(Driver::none),
             words: (!words.is_empty()).then(|| words.join(" AND ")),
         })
     }
@@ -69,6 +91,7 @@ struct Build {
     all: Vec<String>,
     binds: Vec<Value>,
     index: Option<&'static str>,
+    driver: Option<Driver>,
 }
 
 impl Build {
@@ -79,11 +102,20 @@ impl Build {
         }
     }
 
+    /// The first single value that an index finds drives the search.
+    fn drive(&mut self, column: &str, index: Option<&'static str>, value: &str) {
+        if self.index.is_none() && index.is_some() {
+            self.index = index;
+            let bind = Some(Value::Text(value.to_owned()));
+            self.driver = Some(Driver { condition: format!("{column} = ?"), bind });
+        }
+    }
+
     fn patterns(&mut self, column: &str, patterns: &Patterns, index: Option<&'static str>) {
         if !patterns.include.is_empty() {
             let exact: Vec<&str> = patterns.include.iter().filter_map(Pattern::exact).collect();
-            if let ([_], 1) = (exact.as_slice(), patterns.include.len()) {
-                self.index = self.index.or(index);
+            if let ([value], 1) = (exact.as_slice(), patterns.include.len()) {
+                self.drive(column, index, value);
             }
             let any = self.any(column, patterns.include.iter());
             self.all.push(any);
@@ -126,12 +158,18 @@ impl Build {
                 self.binds.push(Value::Integer(i64::from(not == "not ")));
                 continue;
             }
-            if let ([_], "") = (values.as_slice(), not) {
-                self.index = self.index.or(index);
+            if let ([value], "") = (values.as_slice(), not) {
+                self.drive(column, index, value);
             }
-            let marks = vec!["?"; values.len()].join(", ");
-            self.all.push(format!("{column} {not}in ({marks})"));
-            self.binds.extend(values.iter().cloned().map(Value::Text));
+            if values.len() <= limits::FILTER_VALUES_BOUND_MAX {
+                let marks = vec!["?"; values.len()].join(", ");
+                self.all.push(format!("{column} {not}in ({marks})"));
+                self.binds.extend(values.iter().cloned().map(Value::Text));
+            } else {
+                // More than a statement takes: handed over as one list.
+                self.all.push(format!("{column} {not}in (select value from json_each(?))"));
+                self.binds.push(Value::Text(serde_json::json!(values).to_string()));
+            }
         }
     }
 }
@@ -149,11 +187,10 @@ fn named<T>(choice: &Choice<T>, name: impl Fn(&T) -> &'static str) -> Values {
     Values { include: names(&choice.include), exclude: names(&choice.exclude) }
 }
 
-/// Letters carry fingerprints, never incidents: the incidents asked for become their fingerprints.
+/// Letters carry fingerprints, never incidents: the incidents asked for become those fingerprints of theirs that some
+/// letter has. Those that none has any more may be many, and would hide that a single one finds all in order.
 fn fingerprints(conn: &Connection, incidents: &Choice<IncidentId>) -> Result<Values, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "select fingerprint from fingerprints where incident = ?1 order by fingerprint limit 1000",
-    )?;
+    let mut statement = conn.prepare_cached(FINGERPRINTS_IN_USE)?;
     let mut of = |set: &std::collections::BTreeSet<IncidentId>| -> Result<Option<Vec<String>>, StoreError> {
         if set.is_empty() {
             return Ok(None);
@@ -169,6 +206,32 @@ fn fingerprints(conn: &Connection, incidents: &Choice<IncidentId>) -> Result<Val
     };
     Ok(Values { include: of(&incidents.include)?, exclude: of(&incidents.exclude)? })
 }
+
+/// Whether letters of several fingerprints are few enough to be fetched by them and then sorted.
+fn are_few(conn: &Connection, fingerprints: Option<&[String]>) -> Result<bool, StoreError> {
+    let Some(fingerprints @ [_, _, ..]) = fingerprints else { return Ok(false) };
+    let list = serde_json::json!(fingerprints).to_string();
+    let letters: i64 = conn
+        .prepare_cached(LETTERS_OF)?
+        .query_row((list, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
+    Ok(letters <= limits::WORD_ROWS_SORTED_MAX)
+}
+
+const LETTERS_OF: &str = "
+select count(*)
+  from (select 1
+          from json_each(?1) f
+          join dead_letter_queue l indexed by letters_by_fingerprint on l.fingerprint = f.value
+         limit ?2)";
+
+const FINGERPRINTS_IN_USE: &str = "
+select f.fingerprint
+  from fingerprints f
+ where f.incident = ?1
+   and exists (select 1
+                 from dead_letter_queue l indexed by letters_by_fingerprint
+                where l.fingerprint = f.fingerprint)
+ order by f.fingerprint";
 
 /// Our pattern as SQLite's `glob`: only the star is special to us.
 pub(super) fn glob(pattern: &str) -> String {

@@ -37,6 +37,12 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?3)";
 
 /// Opens an incident together with its fingerprint, and tells of it.
 pub(super) fn open(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+    open_unpointed(write, opening)?;
+    point(write, opening.grouping, opening.id, opening.at)
+}
+
+/// The same for a fingerprint that is there already and is pointed to it by the caller.
+pub(super) fn open_unpointed(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
     let Opening { id, at, grouping, error_type, class } = opening;
     let parts = &grouping.parts;
     let error_type = if error_type.is_empty() { &parts.error_type } else { *error_type };
@@ -51,7 +57,6 @@ pub(super) fn open(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), Store
         class.name(),
         parts.frames.first(),
     ))?;
-    point(write, grouping, *id, *at)?;
     let detail = Some(serde_json::json!({"title": parts.title()}).to_string());
     events::add(
         write,
@@ -195,15 +200,18 @@ fn read(conn: &Connection, row: &Row<'_>) -> Result<Incident, StoreError> {
 }
 
 const NEWEST_FINGERPRINT: &str = "
-select fingerprint
-  from fingerprints
- where incident = ?1
- order by heir is not null, first_seen_at desc, fingerprint
+select f.fingerprint
+  from fingerprints f
+ where f.incident = ?1
+ order by exists (select 1 from counters c where c.dimension = ?2 and c.value = f.fingerprint) desc,
+          f.first_seen_at desc, f.fingerprint
  limit 1";
 
 fn newest_fingerprint(conn: &Connection, id: IncidentId) -> Result<Fingerprint, StoreError> {
-    let text: Option<String> =
-        conn.prepare_cached(NEWEST_FINGERPRINT)?.query_row([id.bytes()], |row| row.get(0)).optional()?;
+    let text: Option<String> = conn
+        .prepare_cached(NEWEST_FINGERPRINT)?
+        .query_row((id.bytes(), Dimension::Fingerprint.name()), |row| row.get(0))
+        .optional()?;
     Ok(Fingerprint::stored(text.unwrap_or_default()))
 }
 
@@ -315,17 +323,19 @@ fn one(conn: &Connection, id: IncidentId) -> Result<Option<Incident>, StoreError
 }
 
 const FINGERPRINTS: &str = "
-select fingerprint, parts
-  from fingerprints
- where incident = ?1
- order by heir is not null, first_seen_at desc, fingerprint
+select f.fingerprint, f.parts
+  from fingerprints f
+ where f.incident = ?1
+ order by exists (select 1 from counters c where c.dimension = ?3 and c.value = f.fingerprint) desc,
+          f.first_seen_at desc, f.fingerprint
  limit ?2";
 
 fn fingerprints(conn: &Connection, id: IncidentId) -> Result<Vec<(Fingerprint, Parts)>, StoreError> {
     let mut statement = conn.prepare_cached(FINGERPRINTS)?;
-    let found = statement.query_map((id.bytes(), limits::INCIDENT_FINGERPRINTS_SHOWN as i64), |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-    })?;
+    let found = statement.query_map(
+        (id.bytes(), limits::INCIDENT_FINGERPRINTS_SHOWN as i64, Dimension::Fingerprint.name()),
+        |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)),
+    )?;
     let mut fingerprints = Vec::new();
     for pair in found {
         let (fingerprint, parts) = pair?;

@@ -1,12 +1,15 @@
 //! Capture: a batch of prepared letters becomes rows, each a new letter, a new life or a duplicate.
 
+use std::collections::HashMap;
+
 use lazaret_core::death::{Known, Verdict, judge};
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
 use lazaret_core::time::Time;
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
@@ -29,20 +32,23 @@ select generation, id, place
  order by generation desc
  limit 1";
 
+/// The newest letter that was captured under a key: its generation, id and place.
+pub(super) fn latest_of_key(
+    conn: &Connection,
+    key: &CaptureKey,
+) -> Result<Option<(u32, LetterId, Place)>, StoreError> {
+    let mut statement = conn.prepare_cached(LATEST_OF_KEY)?;
+    let mut found = statement.query([key.0])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let place = rows::place(&row.get::<_, String>(2)?)?;
+    Ok(Some((row.get(0)?, LetterId::from_bytes(row.get(1)?), place)))
+}
+
 fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
-    let key = &prepared.admitted.key.0;
-    let latest = write
-        .conn
-        .prepare_cached(LATEST_OF_KEY)?
-        .query_row([key], |row| {
-            Ok((row.get::<_, u32>(0)?, row.get::<_, [u8; 16]>(1)?, row.get::<_, String>(2)?))
-        })
-        .optional()?;
-    let Some((generation, id, place)) = latest else {
+    let Some((generation, id, place)) = latest_of_key(write.conn, &prepared.admitted.key)? else {
         return create(write, prepared, 1, None);
     };
-    let id = LetterId::from_bytes(id);
-    match rows::place(&place)? {
+    match place {
         Place::Live => meet(write, prepared, id),
         Place::Deleted => create(write, prepared, generation + 1, Some(id)),
         Place::Archived => {
@@ -51,7 +57,7 @@ fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, Sto
     }
 }
 
-const ADD_KEY: &str = "
+pub(super) const ADD_KEY: &str = "
 insert into letter_keys (key, generation, id, place)
 values (?1, ?2, ?3, ?4)";
 
@@ -155,7 +161,9 @@ struct Met {
     counted: Counted,
     known: Known,
     held: bool,
-    attempts: Vec<(u32, [u8; 16])>,
+    /// The ordinals of its attempts, by what tells them apart.
+    attempts: HashMap<[u8; 16], u32>,
+    attempts_last: u32,
 }
 
 fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
@@ -187,19 +195,22 @@ fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
     let mut statement = write
         .conn
         .prepare_cached("select ordinal, identity from attempts where letter = ?1 order by ordinal")?;
-    let attempts = statement
-        .query_map([letter], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Met { row: letter, counted, known, held, attempts })
+    let mut attempts = HashMap::new();
+    let mut attempts_last = 0;
+    let mut found = statement.query([letter])?;
+    while let Some(row) = found.next()? {
+        attempts_last = row.get(0)?;
+        // Among equals the first one counts: a later life may have repeated it.
+        attempts.entry(row.get(1)?).or_insert(attempts_last);
+    }
+    Ok(Met { row: letter, counted, known, held, attempts, attempts_last })
 }
 
 /// A message arrives under the key of a live letter: the same death told again, or a new one?
 fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Receipt, StoreError> {
     let admitted = &prepared.admitted;
     let met = find_met(write, id)?;
-    let ordinal_of = |attempt: &PreparedAttempt| {
-        met.attempts.iter().find(|(_, identity)| *identity == attempt.identity.0).map(|(ordinal, _)| *ordinal)
-    };
+    let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
     let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
     let standing =
@@ -214,10 +225,13 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
         (None, Some(mark)) if mark.letter == id && mark.life < met.known.life => mark.life.max(1),
         _ => met.known.life,
     };
-    let mut ordinal = met.attempts.last().map_or(0, |(ordinal, _)| *ordinal);
+    let begins = matches!(next, Some(Ok(Next::Moves { life: Life::Next, .. })));
+    let mut ordinal = met.attempts_last;
     let mut added = 0;
-    for attempt in &prepared.attempts {
-        if ordinal_of(attempt).is_none() && !attempt.tells_nothing() {
+    for (at, attempt) in prepared.attempts.iter().enumerate() {
+        // A life ends with a run of its own, even if nothing is told of it.
+        let ends_life = begins && at + 1 == prepared.attempts.len();
+        if ordinal_of(attempt).is_none() && (ends_life || !attempt.tells_nothing()) {
             ordinal += 1;
             added += 1;
             add_attempt(write, met.row, ordinal, life, attempt)?;
@@ -247,9 +261,19 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
         Verdict::Relapse => ("dead_letter.relapsed", Outcome::Relapse),
         Verdict::NewDeath | Verdict::Duplicate => ("dead_letter.recurred", Outcome::Recurred),
     };
-    let incident = find_incident(write, prepared)?;
+    // A discarded letter stays in the incident that it was discarded in, whatever it died of this time.
+    let incident = match begins {
+        true => find_incident(write, prepared)?,
+        false => known_incident(write, &met.counted.fingerprint)?,
+    };
     tell(write, prepared, kind, id, incident, life)?;
     Ok(Receipt { letter: id, outcome })
+}
+
+fn known_incident(write: &Write<'_>, fingerprint: &str) -> Result<IncidentId, StoreError> {
+    let fingerprint = Fingerprint::stored(fingerprint.to_owned());
+    incident_of(write, &fingerprint)?
+        .ok_or_else(|| StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")))
 }
 
 fn touch(write: &Write<'_>, row: i64, died_at: Time, at: Time) -> Result<(), StoreError> {
@@ -350,7 +374,7 @@ pub(super) fn add_attempt(
     Ok(())
 }
 
-const ADD_LIFE: &str = "
+pub(super) const ADD_LIFE: &str = "
 insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
        sha256, fatal, retry_count, max_retries, redrive, reported)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";

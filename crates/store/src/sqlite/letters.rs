@@ -168,8 +168,8 @@ impl From {
                 .query_row((words, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
         }
         if let Some(candidates) = Candidates::of(conn, filter)? {
-            from.words.push_str(candidates.sql);
-            from.binds.extend([Value::Text(candidates.words), Value::Integer(candidates.indexed)]);
+            from.words.push_str(&candidates.sql);
+            from.binds.extend(candidates.binds);
             fewest = fewest.min(candidates.count);
         }
         // Few letters are found by their words and then sorted; many are met in order and asked for their words.
@@ -414,6 +414,14 @@ mod tests {
              values (x'019a8b1c7e0070008000000000000000', 'open', 0, '', '');
              insert into fingerprints (fingerprint, incident, first_seen_at)
              values ('v1:00', x'019a8b1c7e0070008000000000000000', 0);",
+        )
+        .unwrap();
+        // A fingerprint that no letter has is not asked for.
+        conn.execute(
+            "insert into dead_letter_queue (id, source, event_id, type, queue, error_type, error_message, class,
+                    fingerprint, retry_count, status, place, life, created_at, updated_at, died_at, retention_at)
+             values (zeroblob(16), '', '', '', '', '', '', 'unknown', 'v1:00', 0, ?1, 'live', 1, 0, 0, 0, 0)",
+            [lazaret_core::lifecycle::Status::Pending.name()],
         )
         .unwrap();
         conn

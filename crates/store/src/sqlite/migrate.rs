@@ -7,8 +7,11 @@ use rusqlite::{Connection, ErrorCode};
 use crate::StoreError;
 
 /// In order; the number in the name is the format of the store after it.
-const MIGRATIONS: &[(u32, &str)] =
-    &[(1, include_str!("migrations/0001_letters.sql")), (2, include_str!("migrations/0002_understand.sql"))];
+const MIGRATIONS: &[(u32, &str)] = &[
+    (1, include_str!("migrations/0001_letters.sql")),
+    (2, include_str!("migrations/0002_understand.sql")),
+    (3, include_str!("migrations/0003_regrouping.sql")),
+];
 
 /// Marks the file as ours: "LZRT".
 const APPLICATION_ID: i32 = 0x4c5a_5254;

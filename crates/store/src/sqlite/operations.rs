@@ -10,7 +10,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::audit::{self, NewEntry};
-use super::filter::Where;
+use super::filter::{Driver, Where};
 use super::rows::unknown;
 use super::scan::Scanner;
 use super::verdicts::carry_out;
@@ -102,8 +102,9 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
         StoreError::Corrupt(format!("the filter of operation {id} cannot be read: {error}"))
     })?;
     let sql = Where::of(conn, &filter, operation.opened_at)?;
-    let last: (Option<i64>, Option<[u8; 16]>) =
+    let (died_at, letter): (Option<i64>, Option<[u8; 16]>) =
         conn.prepare_cached(FROZEN_SO_FAR)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let last = died_at.zip(letter);
     let Chunk { letters: chunk, end, complete } = matching(conn, &filter, &sql, operation.opened_at, last)?;
     let mut total = operation.total;
     let mut add = conn.prepare_cached(SELECT_LETTER)?;
@@ -141,7 +142,7 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
 struct Chunk {
     letters: Vec<([u8; 16], u32)>,
     /// The last one that was looked at, matching or not.
-    end: Option<(i64, [u8; 16])>,
+    end: Option<Key>,
     /// Whether there are no more behind it.
     complete: bool,
 }
@@ -151,8 +152,9 @@ fn matching(
     filter: &Filter,
     sql: &Where,
     opened_at: Time,
-    last: (Option<i64>, Option<[u8; 16]>),
+    last: Option<Key>,
 ) -> Result<Chunk, StoreError> {
+    let window_end = window_end(conn, sql, last)?;
     let words = match &sql.words {
         Some(_) => "l.letter in (select rowid from letter_words where letter_words match ?) and",
         None => "",
@@ -167,32 +169,53 @@ fn matching(
         sql.index, sql.sql
     );
     binds.push(Value::Integer(opened_at.ms()));
-    if let (Some(died_at), Some(id)) = last {
-        text.push_str(" and (l.died_at, l.id) > (?, ?)");
-        binds.extend([Value::Integer(died_at), Value::Blob(id.to_vec())]);
+    for (comparison, key) in [(">", last), ("<=", window_end)] {
+        if let Some((died_at, id)) = key {
+            text.push_str(&format!(" and (l.died_at, l.id) {comparison} (?, ?)"));
+            binds.extend([Value::Integer(died_at), Value::Blob(id.to_vec())]);
+        }
     }
-    text.push_str(" order by l.died_at, l.id limit ?");
-    binds.push(Value::Integer(limits::FREEZE_ROWS_PER_WRITE as i64));
+    text.push_str(" order by l.died_at, l.id");
     let mut statement = conn.prepare_cached(&text)?;
     let mut found = statement.query(rusqlite::params_from_iter(binds))?;
     let mut scanner = Scanner::new(conn, filter, Duration::from_millis(limits::FREEZE_SCAN_MS_MAX));
-    let mut chunk = Chunk { letters: Vec::new(), end: None, complete: true };
-    let mut rows = 0;
+    let mut chunk = Chunk { letters: Vec::new(), end: window_end, complete: window_end.is_none() };
+    let mut looked_at = None;
     while let Some(row) = found.next()? {
         if scanner.is_over() {
-            chunk.complete = false;
-            break;
+            return Ok(Chunk { end: looked_at, complete: false, ..chunk });
         }
-        rows += 1;
         let (id, life) = (row.get(1)?, row.get(2)?);
-        chunk.end = Some((row.get(0)?, id));
+        looked_at = Some((row.get(0)?, id));
         if !filter.needs_content() || scanner.holds(row.get(3)?, life)? {
             chunk.letters.push((id, life));
         }
     }
-    chunk.complete &= rows < limits::FREEZE_ROWS_PER_WRITE;
     Ok(chunk)
 }
+
+/// Where this chunk ends at the latest, matching or not; nothing if there are no more letters. A filter that no index
+/// answers would otherwise walk through all of them in one write.
+fn window_end(conn: &Connection, sql: &Where, last: Option<Key>) -> Result<Option<Key>, StoreError> {
+    let Driver { condition, bind } = &sql.driver;
+    let mut text =
+        format!("select l.died_at, l.id from dead_letter_queue l indexed by {} where {condition}", sql.index);
+    let mut binds: Vec<Value> = bind.iter().cloned().collect();
+    if let Some((died_at, id)) = last {
+        text.push_str(" and (l.died_at, l.id) > (?, ?)");
+        binds.extend([Value::Integer(died_at), Value::Blob(id.to_vec())]);
+    }
+    text.push_str(" order by l.died_at, l.id limit 1 offset ?");
+    binds.push(Value::Integer(limits::FREEZE_ROWS_PER_WRITE as i64 - 1));
+    let mut statement = conn.prepare_cached(&text)?;
+    let end = statement
+        .query_row(rusqlite::params_from_iter(binds), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(end)
+}
+
+/// A place in the order of deaths.
+type Key = (i64, [u8; 16]);
 
 const UNDECIDED: &str = "
 select ordinal, letter, life

@@ -1,17 +1,23 @@
 //! Regrouping: lives get the fingerprints of new rules, batch by batch, and incidents keep their ids.
 //!
-//! A fingerprint's incident goes to the first new one that comes out of it, its heir. Lives of the same old
-//! fingerprint that now differ open incidents of their own; where two old ones turn out to be one cause, the letters
-//! of the one join the other, and the emptied incident says where they are.
+//! Letters move by their present life; earlier lives stay as they were judged. A fingerprint has two parts to play
+//! under new rules: as an old one it hands its incident to the first fingerprint that comes out of it, its heir, which
+//! may be itself; as a new one it needs an incident of its own. No two new ones come to share an incident unless their
+//! old ones did. An incident that is empty in the end says where its letters went.
 
+use std::collections::HashSet;
+
+use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::{Fingerprint, Grouping};
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::IncidentState;
+use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
-use super::counters::Counted;
+use super::counters::{Counted, Dimension};
 use super::events::{self, NewEvent};
 use super::incidents::{self, Opening};
 use super::rows;
@@ -25,14 +31,27 @@ use crate::regroup::{NewGrouping, OldGrouping, RegroupBatch, Regrouping};
 struct Progress {
     reached: String,
     towards: Option<String>,
+    /// When it was set out.
+    #[serde(default)]
+    begun_at: i64,
     /// The last life that was looked at.
     position: i64,
     /// The last life to look at.
     bound: i64,
-    /// Whether the bound was moved once already. What was captured by the old rules while the new ones came into
-    /// force may lie behind the first bound; by the time that one is reached, such captures are over.
-    moved: bool,
+    stage: Stage,
     done: u64,
+}
+
+#[derive(Serialize, Deserialize, Default, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Stage {
+    #[default]
+    Lives,
+    /// What was captured by the old rules while the new ones came into force may lie behind the first bound; by the
+    /// time that one is reached, such captures are over.
+    Stragglers,
+    /// Incidents that were left without letters.
+    Emptied,
 }
 
 const PROGRESS: &str = "select value from meta where key = 'regrouping'";
@@ -66,19 +85,17 @@ fn report(conn: &Connection, progress: Progress) -> Result<Regrouping, StoreErro
 }
 
 /// Says how far it has come, and sets out for a revision that is neither reached nor on its way.
-pub(super) fn begin(write: &Write<'_>, revision: &str) -> Result<Regrouping, StoreError> {
+pub(super) fn begin(write: &Write<'_>, revision: &str, at: Time) -> Result<Regrouping, StoreError> {
     let mut progress = progress(write.conn)?;
     let aim = progress.towards.as_ref().unwrap_or(&progress.reached);
     if aim != revision {
         let bound = last_life(write.conn)?;
-        progress = Progress { reached: progress.reached, bound, ..Progress::default() };
+        progress = Progress { reached: progress.reached, bound, begun_at: at.ms(), ..Progress::default() };
         if bound == 0 {
             progress.reached = revision.to_owned();
         } else {
             progress.towards = Some(revision.to_owned());
         }
-        // What comes out of an old fingerprint by these rules is decided anew.
-        write.conn.execute("update fingerprints set heir = null where heir is not null", [])?;
         keep(write, &progress)?;
     }
     report(write.conn, progress)
@@ -92,7 +109,7 @@ pub(super) fn seen(conn: &Connection) -> Result<Regrouping, StoreError> {
 const NEXT_LIVES: &str = "
 select v.rowid, l.source, l.queue, l.type, l.tenant, v.fingerprint, a.error_type, a.error_code, a.message, a.detail
   from lives v
-  join dead_letter_queue l on l.letter = v.letter
+  join dead_letter_queue l on l.letter = v.letter and l.life = v.life
   join attempts a on a.letter = v.letter and a.ordinal = v.fatal
  where v.rowid > ?1
    and v.rowid <= ?2
@@ -129,129 +146,265 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
     if progress.towards.as_deref() != Some(batch.revision.as_str()) {
         return report(write.conn, progress);
     }
+    let begun_at = Time::from_ms(progress.begun_at);
+    let mut settled: HashSet<(&str, &str)> = HashSet::new();
     for life in &batch.lives {
-        move_life(write, life, batch.at)?;
+        let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
+        let Some(moved) = find_life(write, life)? else { continue };
+        if settled.insert((old, new)) {
+            settle(write, &moved, life, Turn { revision: &batch.revision, begun_at, at: batch.at })?;
+        }
+        if old != new {
+            move_life(write, life, moved, batch.at)?;
+        }
     }
     progress.done += batch.looked_at;
-    match batch.up_to {
-        Some(position) => progress.position = position,
-        None if !progress.moved => {
-            progress.moved = true;
+    match (batch.up_to, progress.stage) {
+        (Some(position), _) => progress.position = position,
+        (None, Stage::Lives) => {
+            progress.stage = Stage::Stragglers;
             progress.bound = last_life(write.conn)?;
         }
-        None => {
-            progress =
-                Progress { reached: batch.revision.clone(), done: progress.done, ..Progress::default() }
+        (None, Stage::Stragglers) => progress.stage = Stage::Emptied,
+        (None, Stage::Emptied) => {
+            if merge_emptied(write, &batch.revision, batch.at)? == 0 {
+                progress =
+                    Progress { reached: batch.revision.clone(), done: progress.done, ..Progress::default() };
+            }
         }
     }
     keep(write, &progress)?;
     report(write.conn, progress)
 }
 
-/// Moves one life, and its letter with it if that is its present life.
-fn move_life(write: &mut Write<'_>, life: &NewGrouping, at: Time) -> Result<(), StoreError> {
-    let columns = rows::COUNTED_COLUMNS;
+/// Under which rules and when a life is settled.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    revision: &'a str,
+    begun_at: Time,
+    at: Time,
+}
+
+/// A life that may move.
+struct Moved {
+    letter: i64,
+    captured_at: Time,
+    class: ErrorClass,
+    counted: Counted,
+}
+
+/// The life if it is still its letter's present one and still has the fingerprint that it was read with.
+fn find_life(write: &Write<'_>, life: &NewGrouping) -> Result<Option<Moved>, StoreError> {
+    let columns: Vec<String> =
+        rows::COUNTED_COLUMNS.split(", ").map(|column| format!("l.{column}")).collect();
     let mut statement = write.conn.prepare_cached(&format!(
-        "select v.letter, v.captured_at, v.class, v.life = l.life, {}
+        "select v.letter, v.captured_at, v.class, {}
            from lives v
-           join dead_letter_queue l on l.letter = v.letter
+           join dead_letter_queue l on l.letter = v.letter and l.life = v.life
           where v.rowid = ?1
             and v.fingerprint = ?2",
-        columns.split(", ").map(|column| format!("l.{column}")).collect::<Vec<_>>().join(", ")
+        columns.join(", ")
     ))?;
     let mut found = statement.query((life.position, life.old.as_str()))?;
-    // A life that is gone or has moved on needs nothing.
-    let Some(row) = found.next()? else { return Ok(()) };
-    let (letter, captured_at): (i64, i64) = (row.get(0)?, row.get(1)?);
-    let (class, present) = (rows::class(&row.get::<_, String>(2)?)?, row.get::<_, bool>(3)?);
-    let counted = rows::counted(row, 4)?;
-    drop(found);
-    drop(statement);
-    let captured_at = Time::from_ms(captured_at);
-    let new = &life.grouping.fingerprint;
-    let opening = Opening {
-        id: life.incident,
-        at: captured_at,
-        grouping: &life.grouping,
-        error_type: &counted.error_type,
-        class,
-    };
-    settle_incident(write, &life.old, &opening, at)?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    Ok(Some(Moved {
+        letter: row.get(0)?,
+        captured_at: Time::from_ms(row.get(1)?),
+        class: rows::class(&row.get::<_, String>(2)?)?,
+        counted: rows::counted(row, 3)?,
+    }))
+}
+
+fn move_life(write: &mut Write<'_>, life: &NewGrouping, moved: Moved, at: Time) -> Result<(), StoreError> {
+    let new = life.grouping.fingerprint.as_str();
     write
         .conn
         .prepare_cached("update lives set fingerprint = ?2 where rowid = ?1")?
-        .execute((life.position, new.as_str()))?;
-    write.tally.reflow(captured_at.minute(), life.old.as_str(), new.as_str());
-    if present {
-        write
-            .conn
-            .prepare_cached("update dead_letter_queue set fingerprint = ?2 where letter = ?1")?
-            .execute((letter, new.as_str()))?;
-        write.tally.vanish(&counted);
-        write.tally.appear(&Counted { fingerprint: new.as_str().to_owned(), ..counted });
-        write.tally.see(new.as_str(), captured_at);
-        write.tally.at(at);
-    }
+        .execute((life.position, new))?;
+    write
+        .conn
+        .prepare_cached("update dead_letter_queue set fingerprint = ?2 where letter = ?1")?
+        .execute((moved.letter, new))?;
+    let tally = &mut write.tally;
+    tally.reflow(moved.captured_at.minute(), life.old.as_str(), new);
+    tally.vanish(&moved.counted);
+    tally.appear(&Counted { fingerprint: new.to_owned(), ..moved.counted });
+    tally.see(new, moved.captured_at);
+    tally.at(at);
     Ok(())
 }
 
-/// Sees to it that the new fingerprint has an incident: the old one's if nobody took that over yet.
-fn settle_incident(
-    write: &mut Write<'_>,
-    old: &Fingerprint,
-    opening: &Opening<'_>,
-    at: Time,
-) -> Result<(), StoreError> {
-    let grouping = opening.grouping;
-    let Some((past, heir)) = pointed(write.conn, old)? else {
-        return Err(StoreError::Corrupt(format!("the fingerprint {old} has no incident")));
-    };
-    let present = pointed(write.conn, &grouping.fingerprint)?.map(|(incident, _)| incident);
-    match (present, heir) {
-        (Some(_), Some(_)) => Ok(()),
-        (Some(present), None) => {
-            inherit(write, old, &grouping.fingerprint)?;
-            if present == past {
-                return Ok(());
-            }
-            join(write, past, present, grouping, at)
-        }
-        (None, None) => {
-            inherit(write, old, &grouping.fingerprint)?;
-            incidents::point(write, grouping, past, at)?;
-            describe(write, past, grouping)
-        }
-        (None, Some(_)) => {
-            incidents::open(write, opening)?;
-            let detail = Some(format!("{{\"from\":\"{past}\"}}"));
-            let split = NewEvent {
-                at,
-                kind: "incident.split",
-                incident: Some(opening.id),
-                detail,
-                ..NewEvent::default()
-            };
-            events::add(write, &split)
-        }
-    }
+/// What is known of a fingerprint under the rules that are on their way.
+struct Pointed {
+    incident: IncidentId,
+    /// The first fingerprint that came out of this one.
+    heir: Option<String>,
+    /// Whether some life has this one by the new rules.
+    used: bool,
 }
 
-fn pointed(
-    conn: &Connection,
-    fingerprint: &Fingerprint,
-) -> Result<Option<(IncidentId, Option<String>)>, StoreError> {
+const POINTED: &str = "
+select incident, iif(heir_for = ?2, heir, null), used_for = ?2
+  from fingerprints
+ where fingerprint = ?1";
+
+fn pointed(conn: &Connection, fingerprint: &str, revision: &str) -> Result<Option<Pointed>, StoreError> {
     let found = conn
-        .prepare_cached("select incident, heir from fingerprints where fingerprint = ?1")?
-        .query_row([fingerprint.as_str()], |row| Ok((IncidentId::from_bytes(row.get(0)?), row.get(1)?)))
+        .prepare_cached(POINTED)?
+        .query_row((fingerprint, revision), |row| {
+            Ok(Pointed {
+                incident: IncidentId::from_bytes(row.get(0)?),
+                heir: row.get(1)?,
+                used: row.get::<_, Option<bool>>(2)?.unwrap_or(false),
+            })
+        })
         .optional()?;
     Ok(found)
 }
 
-fn inherit(write: &Write<'_>, old: &Fingerprint, heir: &Fingerprint) -> Result<(), StoreError> {
+/// Sees to it that the new fingerprint of a life has an incident of its own, the old one's where nobody else took it.
+fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
+    let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
+    let Some(past) = pointed(write.conn, old, turn.revision)? else {
+        return Err(StoreError::Corrupt(format!("the fingerprint {old} has no incident")));
+    };
+    let first = past.heir.is_none();
+    if first {
+        write
+            .conn
+            .prepare_cached("update fingerprints set heir = ?2, heir_for = ?3 where fingerprint = ?1")?
+            .execute((old, new, turn.revision))?;
+    }
+    // What an old fingerprint hands on is free unless it goes on under the new rules itself.
+    let free = (first && old != new && !past.used).then_some(past.incident);
+    match pointed(write.conn, new, turn.revision)? {
+        Some(Pointed { used: true, .. }) => return Ok(()),
+        Some(present) => settle_known(write, moved, life, (present, free), turn)?,
+        None => match free {
+            Some(incident) => {
+                incidents::point(write, &life.grouping, incident, turn.at)?;
+                describe(write, incident, &life.grouping)?;
+            }
+            None => split(write, moved, life, past.incident, turn)?,
+        },
+    }
     write
         .conn
-        .prepare_cached("update fingerprints set heir = ?2 where fingerprint = ?1")?
-        .execute((old.as_str(), heir.as_str()))?;
+        .prepare_cached("update fingerprints set used_for = ?2 where fingerprint = ?1")?
+        .execute((new, turn.revision))?;
+    Ok(())
+}
+
+/// A fingerprint that was there before comes up by the new rules for the first time.
+fn settle_known(
+    write: &Write<'_>,
+    moved: &Moved,
+    life: &NewGrouping,
+    (present, free): (Pointed, Option<IncidentId>),
+    turn: Turn<'_>,
+) -> Result<(), StoreError> {
+    let new = life.grouping.fingerprint.as_str();
+    let taken = match &present.heir {
+        Some(heir) if heir != new => {
+            pointed(write.conn, heir, turn.revision)?.is_some_and(|heir| heir.incident == present.incident)
+        }
+        Some(_) | None => false,
+    };
+    // Capture opened it since the rules changed, and now it turns out that people know the cause already.
+    let is_news = opened_at(write.conn, present.incident)? >= turn.begun_at;
+    match free.filter(|free| *free != present.incident) {
+        Some(free) if taken || is_news => {
+            repoint(write, new, present.incident, free)?;
+            describe(write, free, &life.grouping)?;
+            let left: bool = write
+                .conn
+                .prepare_cached("select exists (select 1 from fingerprints where incident = ?1)")?
+                .query_row([present.incident.bytes()], |row| row.get(0))?;
+            if left { Ok(()) } else { merge(write, present.incident, free, turn.at).map(drop) }
+        }
+        Some(_) | None if taken => {
+            let known = present.incident;
+            incidents::open_unpointed(write, &opening(moved, life))?;
+            repoint(write, new, known, life.incident)?;
+            tell_split(write, life.incident, known, turn.at)
+        }
+        Some(_) | None => revive(write, present.incident),
+    }
+}
+
+fn opening<'a>(moved: &'a Moved, life: &'a NewGrouping) -> Opening<'a> {
+    Opening {
+        id: life.incident,
+        at: moved.captured_at,
+        grouping: &life.grouping,
+        error_type: &moved.counted.error_type,
+        class: moved.class,
+    }
+}
+
+/// Lives that were one group are two: this part gets an incident of its own.
+fn split(
+    write: &Write<'_>,
+    moved: &Moved,
+    life: &NewGrouping,
+    from: IncidentId,
+    turn: Turn<'_>,
+) -> Result<(), StoreError> {
+    incidents::open(write, &opening(moved, life))?;
+    tell_split(write, life.incident, from, turn.at)
+}
+
+fn tell_split(write: &Write<'_>, id: IncidentId, from: IncidentId, at: Time) -> Result<(), StoreError> {
+    let detail = Some(format!("{{\"from\":\"{from}\"}}"));
+    let split = NewEvent { at, kind: "incident.split", incident: Some(id), detail, ..NewEvent::default() };
+    events::add(write, &split)
+}
+
+fn opened_at(conn: &Connection, id: IncidentId) -> Result<Time, StoreError> {
+    let ms = conn
+        .prepare_cached("select opened_at from incidents where id = ?1")?
+        .query_row([id.bytes()], |row| row.get(0))?;
+    Ok(Time::from_ms(ms))
+}
+
+const SUMS_OF: &str = "
+select coalesce(sum(letters), 0), coalesce(sum(letters) filter (where term in (?3, ?4)), 0)
+  from counters
+ where dimension = ?1
+   and value = ?2";
+
+const ADD_SUMS: &str = "
+update incidents
+   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
+ where id = ?1";
+
+/// Hands a fingerprint, and with it the letters that have it, from one incident to another. What this commit has
+/// tallied so far is added where the fingerprint points at its end.
+fn repoint(write: &Write<'_>, fingerprint: &str, from: IncidentId, to: IncidentId) -> Result<(), StoreError> {
+    let conn = write.conn;
+    let waiting = (Status::Pending.name(), Status::Reprocessing.name());
+    let (letters, unsettled): (i64, i64) = conn
+        .prepare_cached(SUMS_OF)?
+        .query_row((Dimension::Fingerprint.name(), fingerprint, waiting.0, waiting.1), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    let seen_at: i64 = conn
+        .prepare_cached("select last_seen_at from incidents where id = ?1")?
+        .query_row([from.bytes()], |row| row.get(0))?;
+    conn.prepare_cached("update fingerprints set incident = ?2 where fingerprint = ?1")?
+        .execute((fingerprint, to.bytes()))?;
+    let mut add = conn.prepare_cached(ADD_SUMS)?;
+    add.execute((from.bytes(), -letters, -unsettled, 0))?;
+    add.execute((to.bytes(), letters, unsettled, seen_at))?;
+    Ok(())
+}
+
+/// An incident whose letters had gone elsewhere has letters again.
+fn revive(write: &Write<'_>, id: IncidentId) -> Result<(), StoreError> {
+    write
+        .conn
+        .prepare_cached("update incidents set merged_into = null where id = ?1 and merged_into is not null")?
+        .execute([id.bytes()])?;
     Ok(())
 }
 
@@ -271,61 +424,57 @@ fn describe(write: &Write<'_>, id: IncidentId, grouping: &Grouping) -> Result<()
     Ok(())
 }
 
-const IS_HEIR: &str = "select exists (select 1 from fingerprints where heir = ?1 and incident <> ?2)";
+/// Incidents without letters, all of whose fingerprints came to nothing or to another incident's.
+const EMPTIED: &str = "
+select i.id, n.incident
+  from fingerprints f indexed by fingerprints_by_heir
+  join fingerprints n on n.fingerprint = f.heir
+  join incidents i on i.id = f.incident
+ where f.heir is not null
+   and f.heir_for = ?1
+   and n.incident <> f.incident
+   and i.letters = 0
+   and i.merged_into is null
+ order by f.fingerprint
+ limit ?2";
 
-/// Two incidents turn out to be one. The older one stays when the younger was only opened by capture since the rules
-/// changed; otherwise the one that the new fingerprint belongs to does.
-fn join(
-    write: &mut Write<'_>,
-    past: IncidentId,
-    present: IncidentId,
-    grouping: &Grouping,
-    at: Time,
-) -> Result<(), StoreError> {
-    let fingerprint = grouping.fingerprint.as_str();
-    let inherited: bool =
-        write.conn.prepare_cached(IS_HEIR)?.query_row((fingerprint, past.bytes()), |row| row.get(0))?;
-    if past < present && !inherited {
-        write
-            .conn
-            .prepare_cached("update fingerprints set incident = ?2 where fingerprint = ?1")?
-            .execute((fingerprint, past.bytes()))?;
-        describe(write, past, grouping)?;
-        return merge(write, present, past, at);
-    }
-    let others: bool = write
+const MERGED: &str = "
+update incidents
+   set state = ?3, merged_into = ?2
+ where id = ?1
+   and letters = 0
+   and merged_into is null";
+
+/// Says of incidents that were left without letters where these are; says how many it was.
+fn merge_emptied(write: &Write<'_>, revision: &str, at: Time) -> Result<usize, StoreError> {
+    let emptied: Vec<([u8; 16], [u8; 16])> = write
         .conn
-        .prepare_cached("select exists (select 1 from fingerprints where incident = ?1 and heir is null)")?
-        .query_row([past.bytes()], |row| row.get(0))?;
-    // Its letters follow one by one; while another of its fingerprints has no heir it goes on by itself.
-    if others { Ok(()) } else { merge(write, past, present, at) }
+        .prepare_cached(EMPTIED)?
+        .query_map((revision, limits::INCIDENTS_MERGED_PER_WRITE as i64), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    let mut merged = 0;
+    for (from, into) in emptied {
+        merged += merge(write, IncidentId::from_bytes(from), IncidentId::from_bytes(into), at)?;
+    }
+    Ok(merged)
 }
 
-const MOVE_SUMS: &str = "
-update incidents
-   set letters = letters + (select sum(c.letters) from incidents c where c.id = ?2),
-       unsettled = unsettled + (select sum(c.unsettled) from incidents c where c.id = ?2),
-       last_seen_at = max(last_seen_at, (select c.last_seen_at from incidents c where c.id = ?2))
- where id = ?1";
-
-const EMPTY: &str = "
-update incidents
-   set letters = 0, unsettled = 0, state = ?3, merged_into = ?2
- where id = ?1";
-
-/// Hands one incident over to another: its fingerprints, its letters with them, and its sums.
-fn merge(write: &Write<'_>, from: IncidentId, into: IncidentId, at: Time) -> Result<(), StoreError> {
-    let conn = write.conn;
-    conn.prepare_cached("update fingerprints set incident = ?2 where incident = ?1")?
-        .execute((from.bytes(), into.bytes()))?;
-    conn.prepare_cached(MOVE_SUMS)?.execute((into.bytes(), from.bytes()))?;
-    conn.prepare_cached(EMPTY)?.execute((from.bytes(), into.bytes(), IncidentState::Closed.name()))?;
-    // Whoever was merged into the one that goes is found with the other.
-    conn.prepare_cached("update incidents set merged_into = ?2 where merged_into = ?1")?
-        .execute((from.bytes(), into.bytes()))?;
-    let detail = Some(format!("{{\"into\":\"{into}\"}}"));
-    events::add(
-        write,
-        &NewEvent { at, kind: "incident.merged", incident: Some(from), detail, ..NewEvent::default() },
-    )
+/// Says of an incident without letters where these are, unless it says so already.
+fn merge(write: &Write<'_>, from: IncidentId, into: IncidentId, at: Time) -> Result<usize, StoreError> {
+    let closed = IncidentState::Closed.name();
+    let done = write.conn.prepare_cached(MERGED)?.execute((from.bytes(), into.bytes(), closed))?;
+    if done > 0 {
+        // Whoever was merged into the one that goes is found with the other.
+        write
+            .conn
+            .prepare_cached("update incidents set merged_into = ?2 where merged_into = ?1")?
+            .execute((from.bytes(), into.bytes()))?;
+        let detail = Some(format!("{{\"into\":\"{into}\"}}"));
+        let event =
+            NewEvent { at, kind: "incident.merged", incident: Some(from), detail, ..NewEvent::default() };
+        events::add(write, &event)?;
+    }
+    Ok(done)
 }

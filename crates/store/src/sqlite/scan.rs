@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
 use rusqlite::Connection;
+use rusqlite::types::Value;
 
 use super::bodies;
 use crate::StoreError;
@@ -55,29 +56,20 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Letters that may hold all these words, if the body index narrows them down.
+/// Letters that may hold all words of a filter, if the body index narrows them down.
 pub(super) struct Candidates {
-    /// A condition on `l.letter` with its binds to come: the words, then the last life that is indexed.
-    pub sql: &'static str,
-    pub words: String,
-    pub indexed: i64,
-    /// How many there are, counted up to what is worth sorting.
+    /// A condition on `l.letter`, with what is bound to it.
+    pub sql: String,
+    pub binds: [Value; 2],
     pub count: i64,
 }
-
-const CANDIDATES: &str = "l.letter in (select v.letter
-                                         from search.body_words b
-                                         join lives v on v.rowid = b.rowid
-                                        where b.body_words match ?
-                                       union all
-                                       select letter from lives where rowid > ?) and";
 
 const HITS: &str = "
 select count(*)
   from (select rowid from search.body_words where body_words match ?1 limit ?2)";
 
 impl Candidates {
-    /// Nothing if no words are asked for, or if so much is not indexed yet that looking in order is quicker.
+    /// Nothing if no words are asked for, or if so many letters may hold them that looking in order is quicker.
     pub fn of(conn: &Connection, filter: &Filter) -> Result<Option<Candidates>, StoreError> {
         if filter.body.is_empty() {
             return Ok(None);
@@ -86,14 +78,41 @@ impl Candidates {
         let last: Option<i64> =
             conn.prepare_cached("select max(rowid) from lives")?.query_row([], |row| row.get(0))?;
         let behind = last.unwrap_or(0) - indexed;
-        if behind > limits::UNINDEXED_LIVES_MAX {
+        if behind > limits::CANDIDATES_MAX {
             return Ok(None);
         }
-        let words: Vec<String> = filter.body.iter().map(|word| format!("\"{word}\"*")).collect();
-        let words = words.join(" AND ");
-        let hits: i64 = conn
-            .prepare_cached(HITS)?
-            .query_row((&words, limits::WORD_ROWS_SORTED_MAX + 1), |row| row.get(0))?;
-        Ok(Some(Candidates { sql: CANDIDATES, words, indexed, count: hits + behind }))
+        let Some(words) = telling(conn, filter)? else { return Ok(None) };
+        let hits = hits(conn, &words)?;
+        if hits > limits::CANDIDATES_MAX {
+            return Ok(None);
+        }
+        let sql = format!(
+            "l.letter in (select rowid >> {} from search.body_words where body_words match ?
+                          union all
+                          select letter from lives where rowid > ?) and",
+            bodies::LIFE_BITS
+        );
+        let binds = [Value::Text(words), Value::Integer(indexed)];
+        Ok(Some(Candidates { sql, binds, count: hits + behind }))
     }
+}
+
+/// How many documents match, counted up to one more than are worth it.
+fn hits(conn: &Connection, words: &str) -> Result<i64, StoreError> {
+    let mut statement = conn.prepare_cached(HITS)?;
+    Ok(statement.query_row((words, limits::CANDIDATES_MAX + 1), |row| row.get(0))?)
+}
+
+/// The words that the index is asked for; every candidate is looked into anyway. What begins with a letter or two is in
+/// every body and takes the index long, and so does the beginning of a word that is in most of them: the index gathers
+/// all letters of all words that begin so before it names the first.
+fn telling(conn: &Connection, filter: &Filter) -> Result<Option<String>, StoreError> {
+    let longest = filter.body.iter().map(str::len).max().unwrap_or(0);
+    let mut words = Vec::new();
+    for word in filter.body.iter().filter(|word| word.len() >= longest.min(limits::TELLING_WORD_BYTES)) {
+        if hits(conn, &format!("\"{word}\""))? <= limits::CANDIDATES_MAX {
+            words.push(format!("\"{word}\"*"));
+        }
+    }
+    Ok(if words.is_empty() { None } else { Some(words.join(" AND ")) })
 }

@@ -129,9 +129,8 @@ fn largest(
 }
 
 fn fingerprints(conn: &Connection, id: IncidentId) -> Result<Vec<String>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "select fingerprint from fingerprints where incident = ?1 order by fingerprint limit 1000",
-    )?;
+    let mut statement =
+        conn.prepare_cached("select fingerprint from fingerprints where incident = ?1 order by fingerprint")?;
     let found = statement.query_map([id.bytes()], |row| row.get(0))?;
     Ok(found.collect::<Result<_, _>>()?)
 }

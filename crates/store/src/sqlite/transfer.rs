@@ -14,9 +14,8 @@ use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
 use super::incidents::{self, Opening};
-use super::insert::{add_attempt, incident_of};
+use super::insert::{ADD_KEY, ADD_LIFE, add_attempt, incident_of, latest_of_key};
 use super::letters;
-use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 use crate::audit::Actor;
@@ -54,16 +53,51 @@ pub(super) fn export(conn: &Connection, ids: &[LetterId]) -> Result<Vec<Exported
     Ok(exported)
 }
 
+/// A letter to be imported, packed: that takes long and needs no database.
+pub(super) struct Packed {
+    import: Import,
+    attempts: Vec<PreparedAttempt>,
+    lives: Vec<PackedLife>,
+}
+
+struct PackedLife {
+    headers: Option<String>,
+    body: Vec<u8>,
+    reported: Option<Vec<u8>>,
+}
+
+impl Packed {
+    pub fn new(import: Import) -> Result<Packed, StoreError> {
+        let runs: Vec<Attempt> = import.exported.attempts.iter().map(|told| told.attempt.clone()).collect();
+        let attempts = runs.iter().zip(identities(&runs)).map(|(run, identity)| pack_attempt(run, identity));
+        let lives = import.exported.lives.iter().map(|(life, envelope)| {
+            let reported = life.reported.as_ref().map(|text| pack(text.as_bytes()));
+            Ok(PackedLife { headers: header_text(envelope)?, body: pack(envelope.body()), reported })
+        });
+        let (attempts, lives) =
+            (attempts.collect::<Result<_, _>>()?, lives.collect::<Result<_, StoreError>>()?);
+        Ok(Packed { import, attempts, lives })
+    }
+
+    /// How many rows it takes: the writer counts a life and some attempts as much as a letter.
+    pub fn weight(&self) -> usize {
+        self.lives.len() + self.attempts.len() / ATTEMPTS_PER_LETTER
+    }
+}
+
+/// Attempts that take as long to write as a letter does.
+const ATTEMPTS_PER_LETTER: usize = 4;
+
 /// Puts letters in as they were; one entry in the audit log stands for all of them.
 pub(super) fn import(
     write: &mut Write<'_>,
-    letters: &[Import],
+    letters: &[Packed],
     by: &Actor,
     at: Time,
 ) -> Result<Vec<Imported>, StoreError> {
     let mut outcomes = Vec::with_capacity(letters.len());
-    for import in letters {
-        outcomes.push(import_one(write, import, by)?);
+    for packed in letters {
+        outcomes.push(import_one(write, packed, by)?);
     }
     let created = outcomes.iter().filter(|outcome| **outcome == Imported::Created).count();
     if created > 0 {
@@ -82,26 +116,29 @@ pub(super) fn import(
     Ok(outcomes)
 }
 
-fn import_one(write: &mut Write<'_>, import: &Import, by: &Actor) -> Result<Imported, StoreError> {
+fn import_one(write: &mut Write<'_>, packed: &Packed, by: &Actor) -> Result<Imported, StoreError> {
+    let Packed { import, attempts, .. } = packed;
     let Exported { letter, key, decisions: past, .. } = &import.exported;
-    let generation = match standing(write.conn, letter.id, key)? {
+    let generation = match standing(write.conn, letter, key)? {
         Met::Nobody { generation } => generation,
         Met::Itself => return Ok(Imported::Known),
+        Met::Earlier => return Ok(Imported::Behind),
         Met::Other(other) => return Ok(Imported::Conflict(other)),
     };
-    write
-        .conn
-        .prepare_cached("insert into letter_keys (key, generation, id, place) values (?1, ?2, ?3, ?4)")?
-        .execute((key.0, generation, letter.id.bytes(), Place::Live.name()))?;
-    let attempts = pack_attempts(import)?;
+    write.conn.prepare_cached(ADD_KEY)?.execute((
+        key.0,
+        generation,
+        letter.id.bytes(),
+        Place::Live.name(),
+    ))?;
     let incident = add_incidents(write, import)?;
-    let row = add_letter(write, import, &attempts)?;
+    let row = add_letter(write, import, attempts)?;
     for ((ordinal, life), attempt) in
-        import.exported.attempts.iter().map(|told| (told.ordinal, told.life)).zip(&attempts)
+        import.exported.attempts.iter().map(|told| (told.ordinal, told.life)).zip(attempts)
     {
         add_attempt(write, row, ordinal, life, attempt)?;
     }
-    add_lives(write, import, row)?;
+    add_lives(write, packed, row)?;
     decisions::add_past(write, letter.id, past)?;
     count(write, import);
     let event = NewEvent {
@@ -118,40 +155,46 @@ fn import_one(write: &mut Write<'_>, import: &Import, by: &Actor) -> Result<Impo
 
 /// Who stands where a letter is to be put.
 enum Met {
-    Nobody { generation: u32 },
+    Nobody {
+        generation: u32,
+    },
+    /// As far along, or further.
     Itself,
+    /// The letter as it was before.
+    Earlier,
     Other(LetterId),
 }
 
-const UNDER_KEY: &str = "
-select generation, id, place
-  from letter_keys
- where key = ?1
- order by generation desc
- limit 1";
+const HERE: &str = "
+select life, updated_at
+  from dead_letter_queue
+ where id = ?1";
 
-fn standing(conn: &Connection, id: LetterId, key: &CaptureKey) -> Result<Met, StoreError> {
+fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met, StoreError> {
+    let id = letter.id;
     let under_id: Option<[u8; 32]> =
         conn.prepare_cached(KEY_OF)?.query_row([id.bytes()], |row| row.get(0)).optional()?;
-    match under_id {
-        Some(known) if known == key.0 => return Ok(Met::Itself),
-        Some(_) => return Ok(Met::Other(id)),
-        None => {}
+    if let Some(known) = under_id {
+        let here: Option<(u32, i64)> = conn
+            .prepare_cached(HERE)?
+            .query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        return Ok(match here {
+            Some((life, updated_at)) if known == key.0 => {
+                if (life, updated_at) >= (letter.life, letter.updated_at.ms()) {
+                    Met::Itself
+                } else {
+                    Met::Earlier
+                }
+            }
+            Some(_) | None => Met::Other(id),
+        });
     }
-    let under_key: Option<(u32, [u8; 16], String)> = conn
-        .prepare_cached(UNDER_KEY)?
-        .query_row([key.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let Some((generation, other, place)) = under_key else { return Ok(Met::Nobody { generation: 1 }) };
-    match rows::place(&place)? {
-        Place::Deleted => Ok(Met::Nobody { generation: generation + 1 }),
-        Place::Live | Place::Archived => Ok(Met::Other(LetterId::from_bytes(other))),
+    match latest_of_key(conn, key)? {
+        None => Ok(Met::Nobody { generation: 1 }),
+        Some((generation, _, Place::Deleted)) => Ok(Met::Nobody { generation: generation + 1 }),
+        Some((_, other, Place::Live | Place::Archived)) => Ok(Met::Other(other)),
     }
-}
-
-fn pack_attempts(import: &Import) -> Result<Vec<PreparedAttempt>, StoreError> {
-    let runs: Vec<Attempt> = import.exported.attempts.iter().map(|told| told.attempt.clone()).collect();
-    runs.iter().zip(identities(&runs)).map(|(run, identity)| pack_attempt(run, identity)).collect()
 }
 
 /// Sees to the incident of each life; the last one is the letter's own.
@@ -241,14 +284,11 @@ fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) 
     Ok(row)
 }
 
-const ADD_LIFE: &str = "
-insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
-       sha256, fatal, retry_count, max_retries, redrive, reported)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-
-fn add_lives(write: &Write<'_>, import: &Import, row: i64) -> Result<(), StoreError> {
+fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreError> {
+    let import = &packed.import;
     let mut add = write.conn.prepare_cached(ADD_LIFE)?;
-    for ((life, envelope), (grouping, _)) in import.exported.lives.iter().zip(&import.groupings) {
+    let lives = import.exported.lives.iter().zip(&import.groupings).zip(&packed.lives);
+    for (((life, envelope), (grouping, _)), PackedLife { headers, body, reported }) in lives {
         add.execute((
             row,
             life.life,
@@ -257,15 +297,15 @@ fn add_lives(write: &Write<'_>, import: &Import, row: i64) -> Result<(), StoreEr
             life.class.name(),
             grouping.fingerprint.as_str(),
             envelope.content_type(),
-            header_text(envelope)?,
-            pack(envelope.body()),
+            headers,
+            body,
             envelope.body().len() as i64,
             envelope.sha256(),
             life.fatal,
             life.retry_count,
             life.max_retries,
             life.redrive.as_ref().map(|redrive| redrive.bytes()),
-            life.reported.as_ref().map(|text| pack(text.as_bytes())),
+            reported,
         ))?;
     }
     Ok(())

@@ -163,3 +163,14 @@ pub async fn what_looks_alike_is_named(rig: &mut Rig) {
     assert!((0.5..=1.0).contains(&similar[0].1));
     assert!(rig.store().incident(IncidentId::from_bytes([9; 16])).await.unwrap().is_none());
 }
+
+pub async fn a_discarded_letter_that_dies_of_something_else_opens_no_incident(rig: &mut Rig) {
+    let id = rig.create(cause("a", "Order"), at(0)).await;
+    rig.done(id, Verb::Discard, at(10)).await;
+    let mut again = cause("a", "Order");
+    again.error.message = "something else entirely".into();
+    again.died_at = Some(at(500));
+    rig.capture(again, at(600)).await;
+    let found = page(rig, all()).await;
+    assert_eq!((found.total, found.incidents[0].letters), (1, 1));
+}

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use lazaret_core::fingerprint::{Fingerprint, Grouping, Parts};
-use lazaret_core::id::IncidentId;
+use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::incident::IncidentState;
-use lazaret_core::letter::Captured;
+use lazaret_core::letter::{Captured, SourceWord};
+use lazaret_core::time::Time;
 use lazaret_store::incident::{Incident, IncidentQuery};
 use lazaret_store::regroup::{NewGrouping, OldGrouping, RegroupBatch, Regrouping};
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
@@ -30,7 +31,7 @@ async fn regroup(
     size: usize,
     group: impl Fn(&OldGrouping) -> Grouping,
 ) -> Regrouping {
-    let mut state = rig.store().regrouping(revision.into()).await.unwrap();
+    let mut state = rig.store().regrouping(revision.into(), begun()).await.unwrap();
     while state.towards.is_some() {
         state = step(rig, revision, size, &group).await;
     }
@@ -55,10 +56,14 @@ async fn step(
             grouping: group(life),
             incident: IncidentId::mint(at(900_000), rig.mint()),
         })
-        .filter(|new| new.old != new.grouping.fingerprint)
         .collect();
     let batch = RegroupBatch { revision: revision.into(), lives, looked_at, up_to, at: at(900_000) };
     rig.store().regroup(batch).await.unwrap()
+}
+
+/// When new rules came into force: after the letters that a case begins with.
+fn begun() -> Time {
+    at(40)
 }
 
 fn said(event: &str, message: &str) -> Captured {
@@ -84,7 +89,7 @@ pub async fn an_incident_keeps_its_id_when_its_fingerprint_changes(rig: &mut Rig
     // The second way leads back to the same incident, and a third time nothing moves.
     regroup(rig, "newer", 100, |life| by_message("newer", &life.error.message)).await;
     let dump = rig.dump().await;
-    let state = rig.store().regrouping("newer".into()).await.unwrap();
+    let state = rig.store().regrouping("newer".into(), begun()).await.unwrap();
     assert_eq!((state.towards, open(rig).await[0].id), (None, before[0].id));
     assert_eq!(rig.dump().await, dump);
 }
@@ -124,7 +129,7 @@ pub async fn letters_captured_by_the_new_rules_meanwhile_join_the_old_incident(r
     let old = rig.create_many(10, at(0)).await;
     let id = rig.letter(old[0]).await.incident;
     let group = |life: &OldGrouping| by_message("new", &life.error.message);
-    rig.store().regrouping("new".into()).await.unwrap();
+    rig.store().regrouping("new".into(), begun()).await.unwrap();
     // The new rules are in force: this one opens an incident of its own before any old life was looked at.
     let mut admitted = rig.admit(dying("early", at(50)), at(50));
     admitted.grouping = by_message("new", "connection refused");
@@ -150,7 +155,7 @@ pub async fn letters_captured_by_the_new_rules_meanwhile_join_the_old_incident(r
 
 pub async fn what_the_old_rules_captured_last_is_regrouped_too(rig: &mut Rig) {
     rig.create_many(3, at(0)).await;
-    rig.store().regrouping("new".into()).await.unwrap();
+    rig.store().regrouping("new".into(), begun()).await.unwrap();
     // Admitted before the rules changed, stored after.
     let straggler = rig.create(captured("straggler"), at(10)).await;
     regroup(rig, "new", 2, |life| by_message("new", &life.error.message)).await;
@@ -161,9 +166,9 @@ pub async fn what_the_old_rules_captured_last_is_regrouped_too(rig: &mut Rig) {
 pub async fn rules_that_change_again_start_over(rig: &mut Rig) {
     rig.create_many(6, at(0)).await;
     let id = open(rig).await[0].id;
-    rig.store().regrouping("one".into()).await.unwrap();
+    rig.store().regrouping("one".into(), begun()).await.unwrap();
     step(rig, "one", 2, |life| by_message("one", &life.error.message)).await;
-    let state = rig.store().regrouping("two".into()).await.unwrap();
+    let state = rig.store().regrouping("two".into(), begun()).await.unwrap();
     assert_eq!((state.towards.as_deref(), state.done), (Some("two"), 0));
     // A batch of the rules before is too late.
     step(rig, "one", 2, |life| by_message("one", &life.error.message)).await;
@@ -173,20 +178,160 @@ pub async fn rules_that_change_again_start_over(rig: &mut Rig) {
     assert_eq!((found.len(), found[0].id, found[0].letters), (1, id, 6));
 }
 
-pub async fn earlier_lives_are_regrouped_and_the_letter_stays_with_its_present_one(rig: &mut Rig) {
+pub async fn earlier_lives_stay_as_they_were_judged(rig: &mut Rig) {
     let id = rig.create(said("a", "timeout"), at(0)).await;
     let mut again = said("a", "refused");
-    again.died_at = Some(at(500));
+    (again.died_at, again.letter_type) = (Some(at(500)), "order.paid".into());
     rig.capture(again, at(500)).await;
+    let before = rig.history(id).await.lives[0].fingerprint.clone();
     regroup(rig, "new", 1, |life| by_message("new", &life.error.message)).await;
     let history = rig.history(id).await;
-    let lives: Vec<_> = history.lives.iter().map(|life| life.fingerprint.clone()).collect();
-    let expected = ["timeout", "refused"].map(|message| by_message("new", message).fingerprint);
-    assert_eq!(lives, expected);
-    assert_eq!(history.letter.fingerprint, expected[1]);
+    let expected = by_message("new", "refused").fingerprint;
+    assert_eq!((&history.lives[0].fingerprint, &history.lives[1].fingerprint), (&before, &expected));
+    assert_eq!(history.letter.fingerprint, expected);
+}
+
+/// The incidents of letters, in order.
+async fn incidents_of<const N: usize>(rig: &Rig, ids: [LetterId; N]) -> [IncidentId; N] {
+    let mut incidents = Vec::new();
+    for id in ids {
+        incidents.push(rig.letter(id).await.incident);
+    }
+    incidents.try_into().unwrap()
+}
+
+pub async fn a_rule_that_takes_some_letters_out_of_a_group_makes_two_incidents(rig: &mut Rig) {
+    for taken_out in ["a", "b"] {
+        let event = |n: &str| format!("{taken_out}{n}");
+        let one = rig.create(said(&event("1"), "timeout"), at(0)).await;
+        let two = rig.create(said(&event("2"), "timeout"), at(1)).await;
+        let [before, _] = incidents_of(rig, [one, two]).await;
+        let apart = if taken_out == "a" { 0 } else { 1 };
+        regroup(rig, &format!("apart {taken_out}"), 1, |life| {
+            let is_apart = life.position == 2 * i64::from(taken_out == "b") + 1 + apart;
+            if is_apart { grouping(&format!("apart {taken_out}")) } else { again(life) }
+        })
+        .await;
+        let [first, second] = incidents_of(rig, [one, two]).await;
+        assert_ne!(first, second);
+        assert_eq!(first, before, "the oldest letter keeps the id that is known");
+    }
+}
+
+/// The same group as before.
+fn again(life: &OldGrouping) -> Grouping {
+    Grouping { fingerprint: life.fingerprint.clone(), parts: Parts::default() }
+}
+
+pub async fn letters_that_join_another_group_leave_the_rest_of_theirs_alone(rig: &mut Rig) {
+    let mut other = said("c", "timeout");
+    other.letter_type = "other".into();
+    let one = rig.create(said("a", "timeout"), at(0)).await;
+    let two = rig.create(said("b", "timeout"), at(1)).await;
+    let other = rig.create(other, at(2)).await;
+    let [a, _, c] = incidents_of(rig, [one, two, other]).await;
+    let target = rig.letter(other).await.fingerprint;
+    regroup(rig, "new", 10, |life| {
+        if life.position == 1 {
+            Grouping { fingerprint: target.clone(), parts: Parts::default() }
+        } else {
+            again(life)
+        }
+    })
+    .await;
+    assert_eq!(incidents_of(rig, [one, two, other]).await, [c, a, c]);
+}
+
+pub async fn a_rule_that_is_taken_back_gives_the_incidents_back(rig: &mut Rig) {
+    let mut other = said("b", "timeout");
+    other.letter_type = "other".into();
+    let one = rig.create(said("a", "timeout"), at(0)).await;
+    let two = rig.create(other, at(1)).await;
+    let before = incidents_of(rig, [one, two]).await;
+    let [first, second] = [rig.letter(one).await.fingerprint, rig.letter(two).await.fingerprint];
+    regroup(rig, "lumped", 10, |_| grouping("all the same")).await;
+    let [lumped, also] = incidents_of(rig, [one, two]).await;
+    assert_eq!((lumped, also), (before[0], before[0]));
+    regroup(rig, "as before", 10, |life| {
+        let fingerprint = if life.position == 1 { first.clone() } else { second.clone() };
+        Grouping { fingerprint, parts: Parts::default() }
+    })
+    .await;
+    assert_eq!(incidents_of(rig, [one, two]).await, before);
+    assert_eq!(open(rig).await.len(), 2);
+}
+
+pub async fn groups_that_move_on_one_after_the_other_stay_apart(rig: &mut Rig) {
+    for swapped in [false, true] {
+        let name = |text: &str| format!("{text} {swapped}");
+        let [mut one, mut two] = [said(&name("a"), "x"), said(&name("b"), "x")];
+        (one.letter_type, two.letter_type) = (name("one"), name("two"));
+        if swapped {
+            std::mem::swap(&mut one, &mut two);
+        }
+        let one = rig.create(one, at(0)).await;
+        let two = rig.create(two, at(1)).await;
+        let chain = [rig.letter(one).await.fingerprint, rig.letter(two).await.fingerprint];
+        regroup(rig, &name("moved on"), 10, |life| {
+            let fingerprint = if life.fingerprint == chain[0] {
+                chain[1].clone()
+            } else if life.fingerprint == chain[1] {
+                grouping(&name("last")).fingerprint
+            } else {
+                life.fingerprint.clone()
+            };
+            Grouping { fingerprint, parts: Parts::default() }
+        })
+        .await;
+        let [first, second] = incidents_of(rig, [one, two]).await;
+        assert_ne!(first, second);
+    }
 }
 
 pub async fn an_empty_store_has_every_revision(rig: &mut Rig) {
-    let state = rig.store().regrouping("any".into()).await.unwrap();
+    let state = rig.store().regrouping("any".into(), begun()).await.unwrap();
     assert_eq!((state.reached.as_str(), state.towards, state.total), ("any", None, 0));
+}
+
+pub async fn an_incident_of_many_fingerprints_is_found_whole(rig: &mut Rig) {
+    let count = 1_200;
+    let batch = (0..count)
+        .map(|n| {
+            let mut admitted = rig.admit(captured(&format!("e{n}")), at(n));
+            admitted.grouping = grouping(&format!("cause {n}"));
+            admitted
+        })
+        .collect();
+    let first = rig.insert(batch).await[0].letter;
+    let [known] = incidents_of(rig, [first]).await;
+    // While the old fingerprints are in use, and after they have become one.
+    for revision in ["as they are", "one"] {
+        regroup(rig, revision, 500, |life| if revision == "one" { grouping("one") } else { again(life) })
+            .await;
+        let found = rig.find(&format!("incident:{known}")).await.len() as i64;
+        let others = rig.find(&format!("-incident:{known}")).await.len() as i64;
+        let expected = if revision == "one" { count } else { 1 };
+        assert_eq!((found, others), (expected, count - expected), "{revision}");
+    }
+    let query = SeriesQuery {
+        of: SeriesOf::Incidents(vec![known]),
+        step: Step::Hour,
+        from: at(-3_600_000),
+        until: at(3_600_000),
+    };
+    let arrived: u64 = rig.store().series(query).await.unwrap()[0].points.iter().map(|p| p.arrived).sum();
+    assert_eq!(arrived, count as u64);
+}
+
+pub async fn a_life_of_which_nothing_is_told_keeps_its_own_error(rig: &mut Rig) {
+    let id = rig.create(dying("a", at(0)), at(1)).await;
+    let mut untold = captured("a");
+    untold.error = Default::default();
+    untold.word = SourceWord::NewDeath;
+    rig.capture(untold, at(600)).await;
+    let history = rig.history(id).await;
+    assert_eq!((history.lives.len(), history.lives[1].fatal), (2, 2));
+    assert_eq!(history.attempts[1].attempt.error, Default::default());
+    regroup(rig, "new", 10, |life| by_message("new", &life.error.message)).await;
+    assert_eq!(rig.letter(id).await.fingerprint, by_message("new", "").fingerprint);
 }

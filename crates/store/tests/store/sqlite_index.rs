@@ -61,3 +61,25 @@ async fn an_index_of_other_letters_is_made_anew() {
     assert_eq!(indexed(&other).await, 1);
     assert_eq!(other.find("body:order").await.len(), 1);
 }
+
+#[tokio::test]
+async fn letters_are_found_when_the_index_is_ahead_of_a_store_that_was_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let mut rig = Rig::open(opening(&data)).await;
+    rig.create_many(3, at(0)).await;
+    rig.store().close().await.unwrap();
+    fs::copy(data.join("lazaret.db"), &copy).unwrap();
+    rig.reopen().await;
+    rig.create_many(50, at(1_000)).await;
+    assert_eq!(indexed(&rig).await, 50 + 3);
+    rig.store().close().await.unwrap();
+    fs::copy(&copy, data.join("lazaret.db")).unwrap();
+    rig.reopen().await;
+    let mut new = captured("new");
+    new.envelope = crate::rig::envelope(br#"{"needle":"haystack"}"#);
+    rig.create(new, at(5_000)).await;
+    assert_eq!(rig.find("body:haystack").await.len(), 1);
+    assert_eq!(rig.store().body_index().await.unwrap().behind, 4, "the tick has something to do");
+    assert_eq!(indexed(&rig).await, 4);
+}

@@ -205,7 +205,7 @@ async fn a_store_of_the_first_format_is_brought_forward_with_everything_in_it() 
         assert_eq!((sums, points.len()), ((2, 1), if step == Step::Hour { 1 } else { 2 }));
     }
     // The fingerprints of that time were a makeshift: every letter gets a real one.
-    let state = store.regrouping("1".into()).await.unwrap();
+    let state = store.regrouping("1".into(), until).await.unwrap();
     assert_eq!((state.towards.as_deref(), state.total), (Some("1"), 2));
     assert_eq!(store.old_groupings(10).await.unwrap().len(), 2);
     store.close().await.unwrap();

@@ -147,3 +147,16 @@ pub async fn imported_letters_count_when_they_died(rig: &mut Rig) {
     assert_eq!(points[0].at, at(0));
     there.store().close().await.unwrap();
 }
+
+pub async fn a_letter_that_went_on_elsewhere_is_not_taken_for_known(rig: &mut Rig) {
+    let id = rig.create(dying("e1", at(-10)), at(0)).await;
+    let there = elsewhere().await;
+    let early = export(rig, &[id]).await;
+    put_in(&there, early.clone()).await;
+    rig.capture(dying("e1", at(500)), at(600)).await;
+    rig.done(id, Verb::Resolve, at(700)).await;
+    assert_eq!(put_in(&there, export(rig, &[id]).await).await, [Imported::Behind]);
+    assert_eq!(there.letter(id).await.life, 1, "nothing of it was taken");
+    assert_eq!(put_in(rig, early).await, [Imported::Known], "what is further along knows what was");
+    there.store().close().await.unwrap();
+}

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::answers::import::ImportReceipt;
+use crate::client::Problem;
 use crate::failure::Outcome;
 use crate::output::{Format, Screen, escape, moment, tell};
 
@@ -49,6 +50,8 @@ impl Troubles {
 pub struct Tally {
     created: u64,
     known: u64,
+    /// Letters that came in with a request that broke off: they are sent again and come back as known.
+    sent_again: u64,
     conflicts: Troubles,
     refused: Troubles,
 }
@@ -56,8 +59,7 @@ pub struct Tally {
 impl Tally {
     /// Takes down what the server says of one request; `place` finds the line of the input.
     pub fn take(&mut self, receipt: ImportReceipt, place: impl Fn(usize) -> usize) {
-        self.created += receipt.created;
-        self.known += receipt.known;
+        self.come_in(receipt.created, receipt.known);
         for conflict in receipt.conflicts {
             let line = place(conflict.line);
             self.conflicts.add(Trouble { line, id: conflict.id, detail: conflict.detail });
@@ -67,13 +69,31 @@ impl Tally {
         }
     }
 
+    /// Takes down what came in before a request broke off, of which every line is sent again or given up.
+    pub fn take_broken(&mut self, problem: &Problem) {
+        self.come_in(problem.created, problem.known);
+        self.sent_again = self.sent_again.saturating_add(problem.created).saturating_add(problem.known);
+    }
+
+    /// Nothing of what was sent so far is sent again.
+    pub fn end_batch(&mut self) {
+        self.sent_again = 0;
+    }
+
+    fn come_in(&mut self, created: u64, known: u64) {
+        let repeated = known.min(self.sent_again);
+        self.sent_again -= repeated;
+        self.created = self.created.saturating_add(created);
+        self.known = self.known.saturating_add(known - repeated);
+    }
+
     pub fn refuse(&mut self, trouble: Trouble) {
         self.refused.add(trouble);
     }
 
     /// Whether nothing has happened yet.
     pub fn is_empty(&self) -> bool {
-        self.created + self.known + self.conflicts.count + self.refused.count == 0
+        [self.created, self.known, self.conflicts.count, self.refused.count].iter().all(|count| *count == 0)
     }
 
     /// `created 990, known 10, conflicts 1, refused 3`

@@ -1,5 +1,6 @@
 //! An incident laid out for reading. Everything from the server is made harmless here.
 
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::series::Step;
 
@@ -133,11 +134,28 @@ fn rows(table: &mut Table, name: &str, values: &[ValueCount], over: u64) {
             value.value.as_str().into(),
         ]);
     }
-    let more = values.len().saturating_sub(VALUES_SHOWN);
-    if more > 0 {
-        let more = format!("… and {} more", moment::count(more as u64));
+    if let Some(more) = more(values, over) {
         table.row(vec!["".into(), "".into(), "".into(), more.into()]);
     }
+}
+
+/// What is said of values that are not shown. The server sends so many and no more, so that their number is known only
+/// if fewer came, or if every letter has one of those that came.
+fn more(values: &[ValueCount], over: u64) -> Option<String> {
+    let (shown, others) = values.split_at_checked(VALUES_SHOWN)?;
+    if others.is_empty() {
+        return None;
+    }
+    let sum = |values: &[ValueCount]| values.iter().map(|value| value.count).fold(0, u64::saturating_add);
+    let are_all = values.len() < limits::AFFECTED_VALUES_MAX || sum(values) >= over;
+    Some(match are_all {
+        true => format!("… and {} more", moment::count(others.len() as u64)),
+        // Some of these letters may have no value at all.
+        false => {
+            let rest = moment::letters(over.saturating_sub(sum(shown)));
+            format!("… and more: {rest} with other values or none")
+        }
+    })
 }
 
 fn series(page: &mut Page<'_>, series: &Series) {
@@ -227,6 +245,19 @@ mod tests {
         let is_drawn =
             |line: &&str| line.chars().any(|c| "▁▂▃▄▅▆▇█".contains(c)) || line.contains("2025-11-01");
         assert!(text.lines().filter(is_drawn).all(|line| line.chars().count() <= 60), "{text}");
+    }
+
+    #[test]
+    fn values_that_are_not_shown_are_counted_only_if_they_are_known() {
+        let more = |counts: &[u64], over| {
+            let value = |(at, count): (usize, &u64)| ValueCount { value: at.to_string(), count: *count };
+            more(&counts.iter().enumerate().map(value).collect::<Vec<_>>(), over)
+        };
+        assert_eq!([more(&[], 100), more(&[9; 5], 100)], [None, None]);
+        assert_eq!(more(&[9; 9], 100).as_deref(), Some("… and 4 more"));
+        assert_eq!(more(&[10; 10], 100).as_deref(), Some("… and 5 more"));
+        let others = "… and more: 9,955 letters with other values or none";
+        assert_eq!(more(&[9; 10], 10_000).as_deref(), Some(others));
     }
 
     #[test]

@@ -146,8 +146,9 @@ impl<'a> Sending<'a> {
 
     async fn post(&self, content: Content) -> Result<Answer, ClientError> {
         let query: Vec<(&str, &str)> = self.source.iter().map(|source| ("source", source.as_str())).collect();
-        let busy =
-            || self.bar.set_message(format!("{} (the server is busy, waiting)", self.report.summary()));
+        let busy = |_: &Problem| {
+            self.bar.set_message(format!("{} (the server is busy, waiting)", self.report.summary()));
+        };
         self.client.post_patiently(&["dead-letters"], &query, content, busy).await
     }
 

@@ -1,39 +1,60 @@
-//! One event on one line. Everything from the server is made harmless and, on a terminal, cut to its width.
+//! One event on one line, or two on a narrow terminal. Everything from the server is made harmless and, on a terminal,
+//! cut to its width.
 
 use lazaret_core::time::Time;
 
 use crate::answers::event::Event;
-use crate::output::{Paint, Screen, escape};
+use crate::output::{Paint, Screen, escape, fit};
 
-/// The text about the letter is not cut below this; rather the line is longer than the terminal is wide.
-const TEXT_CHARS_MIN: usize = 16;
+/// Below this an id, of which no part is of any use, leaves no room for words and gets a line for itself.
+const ONE_LINE_COLUMNS: usize = 80;
 
-/// Most kinds fit; a longer one moves the rest of its line.
-const KIND_CHARS: usize = 15;
+/// Most kinds fit; a longer one moves the rest of its line, but does not take all of it.
+const KIND_COLUMNS: usize = 15;
+const KIND_COLUMNS_MAX: usize = 20;
 
-/// The event as a line without its end.
+/// What an event says, harmless already.
+struct Words {
+    at: String,
+    kind: String,
+    text: String,
+    id: String,
+}
+
+/// The event as one or two lines, without the end of the last.
 pub fn line(event: &Event, screen: &Screen) -> String {
-    let (at, kind) = match screen.width() {
-        Some(_) => (time_of_day(&event.at), short(&event.kind)),
-        None => (event.at.clone(), event.kind.as_str()),
+    let Some(width) = screen.width().map(usize::from) else {
+        let kind = escape::line(&event.kind);
+        let words = Words { at: escape::line(&event.at), kind, text: text(event), id: ids(event) };
+        return joined(words, event, screen);
     };
-    let at = escape::line(&at);
-    let kind = escape::line(kind);
-    let id = escape::line(&ids(event, screen));
-    let text = escape::line(&text(event));
-    let taken = at.chars().count() + kind.chars().count().max(KIND_CHARS) + id.chars().count() + 3;
-    let (padding, text) = match screen.width() {
-        Some(width) => {
-            let padding = " ".repeat(KIND_CHARS.saturating_sub(kind.chars().count()));
-            (padding, cut(&text, usize::from(width).saturating_sub(taken).max(TEXT_CHARS_MIN)))
-        }
-        None => (String::new(), text),
-    };
+    let at = fit::cut(&escape::line(&time_of_day(&event.at)), width);
+    let room = width.saturating_sub(fit::columns_of(&at) + 1);
+    let kind = fit::cut(&escape::line(short(&event.kind)), room.min(KIND_COLUMNS_MAX));
+    let room = room.saturating_sub(fit::columns_of(&kind) + 1);
+    let id = escape::line(id(event));
+    if width < ONE_LINE_COLUMNS {
+        let text = fit::cut(&text(event), room);
+        let first = joined(Words { at, kind, text, id: String::new() }, event, screen);
+        return match id.is_empty() {
+            true => first,
+            false => format!("{first}\n{}", screen.paint(Paint::Dim, &format!("  {id}"))),
+        };
+    }
+    let padding = KIND_COLUMNS.saturating_sub(fit::columns_of(&kind));
+    let room = room.saturating_sub(padding + fit::columns_of(&id) + 1);
+    let text = fit::cut(&text(event), room);
+    let behind = room.saturating_sub(fit::columns_of(&text));
+    let text = format!("{:padding$}{text}{:behind$}", "", "");
+    joined(Words { at, kind, text, id }, event, screen)
+}
+
+fn joined(words: Words, event: &Event, screen: &Screen) -> String {
+    let Words { at, kind, text, id } = words;
     let kind = paint(&event.kind).map_or(kind.clone(), |paint| screen.paint(paint, &kind));
-    let at = screen.paint(Paint::Dim, &at);
-    let mut words = vec![at, format!("{kind}{padding}")];
-    words.extend([text, id].into_iter().filter(|word| !word.is_empty()));
-    words.join(" ").trim_end().to_owned()
+    let words = [screen.paint(Paint::Dim, &at), kind, text, id];
+    let there: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    there.join(" ").trim_end().to_owned()
 }
 
 /// A terminal shows what happens now: the time of day is enough, and the day would take the room of the message.
@@ -67,14 +88,18 @@ fn paint(kind: &str) -> Option<Paint> {
     }
 }
 
-/// The id to go on with: of the letter, or what else the event is about. Where there is room, the incident's too.
-fn ids(event: &Event, screen: &Screen) -> String {
+/// The id to go on with: of the letter, or what else the event is about.
+fn id(event: &Event) -> &str {
     let first = event.letter_id.as_ref().or(event.incident_id.as_ref()).or(event.operation_id.as_ref());
-    let mut text = first.cloned().unwrap_or_default();
-    if let (Some(_), Some(incident), None) = (&event.letter_id, &event.incident_id, screen.width()) {
-        text.push_str(&format!(" incident:{incident}"));
+    first.map_or("", String::as_str)
+}
+
+/// Where there is room, the incident of a letter too.
+fn ids(event: &Event) -> String {
+    match (&event.letter_id, &event.incident_id) {
+        (Some(letter), Some(incident)) => escape::line(&format!("{letter} incident:{incident}")),
+        (_, _) => escape::line(id(event)),
     }
-    text
 }
 
 fn text(event: &Event) -> String {
@@ -92,16 +117,7 @@ fn text(event: &Event) -> String {
         parts.insert(0, format!("by {actor}"));
     }
     parts.retain(|part| !part.is_empty());
-    parts.join(" ")
-}
-
-fn cut(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return format!("{text:<chars_max$}");
-    }
-    let mut cut: String = text.chars().take(chars_max.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+    escape::line(&parts.join(" "))
 }
 
 #[cfg(test)]
@@ -138,6 +154,10 @@ mod tests {
                 serde_json::json!({"letterId": letter, "actor": "anna", "letter": about}),
             ),
             event("redrive.\u{1b}[2J", serde_json::json!({})),
+            event(
+                "incident.diagnosed.at.length",
+                serde_json::json!({"incidentId": incident, "detail": {"title": "時間外の時間外の時間外の時間外の時間外の時間外の"}}),
+            ),
         ]
     }
 
@@ -151,16 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_that_fits_and_is_harmless() {
-        let narrow = lines(Some(80), ColorChoice::Never);
-        let wide = lines(Some(140), ColorChoice::Never);
-        let all = lines(None, ColorChoice::Never);
-        for (text, width) in [(&narrow, 80), (&wide, 140)] {
-            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    fn an_event_fits_the_terminal_and_is_harmless() {
+        for width in [38, 60, 79, 80, 81, 100, 140] {
+            let text = lines(Some(width), ColorChoice::Never);
+            let fits = |line: &str| fit::columns_of(line) <= usize::from(width);
+            assert!(text.lines().all(fits), "{width}:\n{text}");
+            assert!(!text.contains('\u{1b}'));
+            if [60, 80, 140].contains(&width) {
+                insta::assert_snapshot!(format!("tail_{width}_columns"), text);
+            }
         }
-        assert!(!format!("{narrow}{wide}{all}").contains('\u{1b}'));
-        insta::assert_snapshot!("tail_80_columns", narrow);
-        insta::assert_snapshot!("tail_140_columns", wide);
+        let all = lines(None, ColorChoice::Never);
+        assert_eq!((all.lines().count(), all.contains('\u{1b}')), (events().len(), false));
         insta::assert_snapshot!("tail_no_terminal", all);
     }
 

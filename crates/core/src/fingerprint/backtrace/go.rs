@@ -6,6 +6,7 @@ use super::{Cause, push};
 use crate::fingerprint::frame::Frame;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -75,7 +76,11 @@ fn is_function(text: &str) -> bool {
 
 /// `/app/main.go:12 +0x1d`.
 pub(super) fn is_place(line: &str) -> bool {
-    let Some((path, rest)) = line.split_once(".go:") else { return false };
+    // The runtime's own assembler is printed like any other file.
+    let Some((path, rest)) = search::split_once(line, ".go:").or_else(|| search::split_once(line, ".s:"))
+    else {
+        return false;
+    };
     (path.contains('/') || path.contains('\\'))
         && !path.contains(": ")
         && rest.starts_with(|c: char| c.is_ascii_digit())

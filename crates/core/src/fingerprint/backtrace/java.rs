@@ -14,7 +14,16 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
     let mut suppressed: Option<usize> = None;
     let mut root_first = false;
     for line in lines {
-        let text = line.trim_start();
+        let text = line.trim_ascii_start();
+        // Most lines are frames, and nothing else begins with a small `a`.
+        if suppressed.is_none()
+            && let Some(frame) = frame(text)
+        {
+            if let Some(cause) = causes.last_mut() {
+                cause.frames.outward(Language::Java, frame, rules);
+            }
+            continue;
+        }
         if text.is_empty() || is_omission(text) {
             continue;
         }
@@ -33,6 +42,7 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
             root_first |= text.starts_with("Wrapped by: ");
             push(&mut causes, Cause::new(error_type::head_of_line(head)));
         } else if let Some(frame) = frame(text) {
+            // The first frame behind what was suppressed.
             if let Some(cause) = causes.last_mut() {
                 cause.frames.outward(Language::Java, frame, rules);
             }
@@ -64,16 +74,39 @@ fn is_omission(text: &str) -> bool {
         || text.starts_with("(Coroutine boundary)")
 }
 
+/// The bytes that end the name of a function, or show that there is none.
+const STOPS: [bool; 256] = {
+    let mut stops = [false; 256];
+    let mut at = 0;
+    while at < 5 {
+        stops[b"([ \"/"[at] as usize] = true;
+        at += 1;
+    }
+    stops
+};
+
 fn frame(text: &str) -> Option<Frame<'_>> {
     let call = text.strip_prefix("at ")?;
-    let (function, rest) = call.split_once('(')?;
-    // Jackson's messages go on with `at [Source: (String)…`.
-    if function.bytes().any(|byte| matches!(byte, b'[' | b' ' | b'"')) {
-        return None;
+    let bytes = call.as_bytes();
+    let (mut own, mut open) = (0, 0);
+    // One pass in place of four: this is done for each line of each backtrace.
+    loop {
+        if !STOPS[usize::from(*bytes.get(open)?)] {
+            open += 1;
+            continue;
+        }
+        match bytes[open] {
+            b'(' => break,
+            // Loader and module stand before the class: `app//com.acme.Foo`, `java.base/java.util.List`.
+            b'/' => own = open + 1,
+            // Jackson's messages go on with `at [Source: (String)…`.
+            _ => return None,
+        }
+        open += 1;
     }
-    let place = rest.split([')', ':']).next().unwrap_or(rest);
-    // Loader and module stand before the class: `app//com.acme.Foo`, `java.base/java.util.List`.
-    let function = function.rsplit('/').next().unwrap_or(function).trim();
+    let (function, rest) = (&call[own..open], &call[open + 1..]);
+    let end = rest.bytes().position(|byte| matches!(byte, b')' | b':')).unwrap_or(rest.len());
+    let place = &rest[..end];
     Some(Frame { function, place, package: "" })
 }
 

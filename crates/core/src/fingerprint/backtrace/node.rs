@@ -67,7 +67,8 @@ fn frame(text: &str) -> Option<Frame<'_>> {
     let call = text.strip_prefix("at ")?.trim_start();
     let call = call.strip_prefix("async ").unwrap_or(call);
     let (function, place) = match call.rsplit_once(" (") {
-        Some((function, place)) => (function, place.split(')').next().unwrap_or(place)),
+        // A bundler's own path may hold brackets: `webpack-internal:///(rsc)/./src/a.ts`.
+        Some((function, place)) => (function, place.rfind(')').map_or(place, |at| &place[..at])),
         None => ("", call),
     };
     // A sentence in the message may begin with `at` as well.
@@ -107,9 +108,24 @@ pub(super) fn name(frame: Frame<'_>) -> String {
     match parts.as_slice() {
         [] => stem,
         _ if minified => format!("{stem}.<minified>"),
+        // A bundle has one file where the sources have many.
+        [only] if is_chunk(&stem) || has_two_words(only) => (*only).to_string(),
         [only] => format!("{stem}.{only}"),
         [.., class, method] => format!("{class}.{method}"),
     }
+}
+
+/// Whether a bundler named the file: by a number, a hash or the whole of what it holds.
+fn is_chunk(stem: &str) -> bool {
+    stem.bytes().any(|byte| byte.is_ascii_digit())
+        && stem.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-'))
+        || matches!(stem, "bundle" | "chunk" | "vendor" | "vendors" | "chunks")
+}
+
+/// Whether a function's name tells by itself what it does, as `formatDestination` does and `load` does not.
+fn has_two_words(function: &str) -> bool {
+    let humps = function.bytes().skip(1).filter(u8::is_ascii_uppercase).count();
+    function.len() >= 8 && (humps > 0 || function[1..].contains('_'))
 }
 
 fn is_owner_of_nothing(part: &str) -> bool {

@@ -5,6 +5,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::{Frame, file_stem};
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -65,7 +66,7 @@ fn head_of(text: &str) -> (&str, &str) {
 /// The file, and what stands behind its line, of `/app/models/order.rb:12:in 'Order#total'`.
 pub(super) fn place_of(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start().trim_start_matches("from ");
-    let at = text.find(":in ").filter(|at| text[at + 4..].starts_with(['\'', '`', '"']))?;
+    let at = search::find(text, ":in ").filter(|at| text[at + 4..].starts_with(['\'', '`', '"']))?;
     let (place, line) = text[..at].rsplit_once(':')?;
     let counts = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
     (counts && !place.is_empty() && !place.contains(": ")).then(|| (place, &text[at + 5..]))

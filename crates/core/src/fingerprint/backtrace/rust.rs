@@ -5,6 +5,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::{Frame, file_stem};
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::limits;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -38,7 +39,7 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
         } else if let Some(function) = numbered(text) {
             let next =
                 lines.get(at + 1).map(|next| next.trim_start()).and_then(|next| next.strip_prefix("at "));
-            if in_frames || next.is_some() {
+            if in_frames || next.is_some() || !in_chain && is_frame(text) {
                 let place = next.map_or("", |place| place.split(".rs:").next().unwrap_or(place));
                 frames.outward(Language::Rust, Frame { function, place, package: "" }, rules);
             } else if in_chain {
@@ -62,10 +63,30 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
     {
         frames.outward(Language::Rust, Frame { function: "", place, package: "" }, rules);
     }
+    if frames.seen == 0 {
+        return joined(causes);
+    }
     if let Some(root) = causes.last_mut() {
         root.frames = frames;
     }
     causes
+}
+
+/// One cause with the words of all, as they are printed in one line: without frames they tell where it happened.
+fn joined(causes: Vec<Cause<'_>>) -> Vec<Cause<'_>> {
+    let mut causes = causes.into_iter();
+    let Some(mut whole) = causes.next() else { return Vec::new() };
+    for cause in causes {
+        // Libraries repeat what they wrap.
+        if !whole.message.ends_with(&*cause.message)
+            && whole.message.len() + cause.message.len() < limits::CAUSE_MESSAGE_BYTES_MAX
+        {
+            let message = whole.message.to_mut();
+            message.push_str(": ");
+            message.push_str(&cause.message);
+        }
+    }
+    vec![whole]
 }
 
 /// Message and file of `thread 'main' panicked at src/main.rs:1:2:` and of the older form with the message first.
@@ -80,6 +101,13 @@ fn panic(text: &str) -> Option<(&str, &str)> {
         return Some((message, place.split(".rs:").next().unwrap_or(place)));
     }
     Some(("", rest.split(".rs:").next().unwrap_or(rest)))
+}
+
+/// Whether a line is the first of a frame, as `  12: orders::gateway::charge` is.
+pub(super) fn is_frame(text: &str) -> bool {
+    let is_path = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+    let path = |name: &str| name.contains("::") && name.bytes().take_while(|byte| is_path(*byte)).count() > 4;
+    numbered(text).is_some_and(|name| path(name.trim_start_matches(['<', '&'])))
 }
 
 /// What stands behind the number of a line: `  12: orders::gateway::charge`.

@@ -2,11 +2,12 @@
 
 use super::number::is_date;
 use super::scan::{Scan, is_identifier};
-use super::{Kind, vocabulary};
+use super::{Kind, names, vocabulary};
+use crate::fingerprint::search;
 
 /// URLs, e-mail addresses, paths, hosts and IP addresses.
 pub(super) fn address(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'static str> {
-    if text.contains("://") {
+    if search::has(text, "://") {
         return Some("<url>");
     }
     if let Some((user, host)) = text.split_once('@')
@@ -18,7 +19,7 @@ pub(super) fn address(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'sta
     if is_pointer(scan, start, text) {
         return None;
     }
-    if is_path(text) {
+    if is_path(text) || names::is_data_file(text) {
         return Some("<path>");
     }
     if is_ip(text) {
@@ -36,16 +37,25 @@ pub(super) fn address(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'sta
     let port = port.split('/').next().unwrap_or(port);
     let has_port = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
     let led = vocabulary::leads_a_host(scan.before(0));
-    let looked_up = ["ENOTFOUND", "EAI_AGAIN", "lookup"].contains(&scan.before(0));
     let dotted = host.contains('.') && host.bytes().any(|byte| byte.is_ascii_alphabetic());
     let is_host = has_port
         && (led
             || host == "localhost"
             || host.contains(['.', '-']) && !host.bytes().all(|b| !b.is_ascii_alphabetic()))
         || dotted && has_top_level(host) && port.is_empty()
-        || looked_up && start > 0
+        || start > 0 && is_looked_up(scan)
         || host == "localhost";
     is_host.then_some("<host>")
+}
+
+/// The same for a word of letters alone, which can only be a host.
+pub(super) fn address_of_letters(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'static str> {
+    let is_host = || start > 0 && is_looked_up(scan) && text.bytes().all(|byte| byte.is_ascii_lowercase());
+    (text == "localhost" || is_host()).then_some("<host>")
+}
+
+fn is_looked_up(scan: &Scan<'_>) -> bool {
+    ["ENOTFOUND", "EAI_AGAIN", "lookup"].contains(&scan.before(0))
 }
 
 pub(super) fn push_address(scan: &mut Scan<'_>, start: usize, text: &str, placeholder: &'static str) {

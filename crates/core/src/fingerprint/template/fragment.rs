@@ -60,12 +60,14 @@ fn is_of_letter(scan: &Scan<'_>, start: usize) -> bool {
         "args",
     ];
     let key = scan.key_of_value(start);
+    // `422 (Unprocessable Entity): {…}` ends a sentence before the dump.
+    let closed = scan.pieces.last().is_some_and(|last| scan.source[last.end..start].contains(')'));
     key.is_some_and(|key| !vocabulary::is_spoken_key(key))
-        || shown.iter().any(|word| word.eq_ignore_ascii_case(scan.before(0)))
+        || !closed && shown.iter().any(|word| word.eq_ignore_ascii_case(scan.before(0)))
 }
 
 /// Where the bracket that closes this one stands, strings left out.
-fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
+pub(super) fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quoted = false;
     let stop = bytes.len().min(start + limits::FRAGMENT_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! Numbers within a message: the few that tell causes apart, and the amounts, times and ids that do not.
 
 use super::scan::{Scan, run};
-use super::{Kind, vocabulary};
+use super::{Kind, names, vocabulary};
 
 /// A word that begins with a digit.
 pub(super) fn read(scan: &mut Scan<'_>, start: usize, text: &str) {
@@ -56,6 +56,10 @@ fn is_code(scan: &Scan<'_>, start: usize, text: &str) -> bool {
     if gap.contains(['.', ';', '\n']) {
         return false;
     }
+    // `line 3 column 404` is a place.
+    if names::is_of_run(last) || last.eq_ignore_ascii_case("column") {
+        return false;
+    }
     let next = scan.after(start + text.len(), 0);
     if vocabulary::leads_a_code(last) {
         return !vocabulary::is_of_goods(second) && !vocabulary::is_unit(next);
@@ -67,7 +71,9 @@ fn is_code(scan: &Scan<'_>, start: usize, text: &str) -> bool {
             || ["found", "acceptable", "implemented", "modified"]
                 .iter()
                 .any(|it| scan.after(start + text.len(), 1).eq_ignore_ascii_case(it)));
-    status && (reason || vocabulary::leads_a_status(last) && ends)
+    // `TooManyRequests (429)`, the other way round.
+    let named = gap == " (" && ends && vocabulary::is_status_name(last);
+    status && (reason || named || vocabulary::leads_a_status(last) && ends)
         // `is` and `:` lead up to a code that was named before: `status code does not indicate success: 404`.
         || status && vocabulary::leads_a_code(second) && matches!(last, "is" | "was" | "of" | "success" | "code")
 }

@@ -1,7 +1,7 @@
 //! Quoted text: a name that tells causes apart stays, a value goes.
 
 use super::scan::{Scan, is_identifier};
-use super::{Kind, vocabulary};
+use super::{Kind, names, vocabulary};
 use crate::limits;
 
 /// Reads what begins with a quote; a quote without an end is passed over.
@@ -98,8 +98,11 @@ fn is_shown_error(scan: &Scan<'_>, start: usize, text: &str) -> bool {
         && text.contains(' ')
 }
 
-/// `401 Unauthorized`, as Guzzle quotes it.
+/// `401 Unauthorized` and `Unauthorized, status code 401`, as clients quote what they got.
 fn is_status(text: &str) -> bool {
+    if let Some((_, number)) = text.rsplit_once("status code ") {
+        return number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit());
+    }
     let Some((number, reason)) = text.split_once(' ') else { return false };
     number.len() == 3
         && number.starts_with(['4', '5'])
@@ -108,6 +111,10 @@ fn is_status(text: &str) -> bool {
 }
 
 fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
+    // `Duplicate entry 'x' for key 'y'`, `for value "undefined"`: whatever it looks like and whatever follows.
+    if matches!(scan.before(0), "entry" | "value") && scan.key_of_value(start).is_none() {
+        return false;
+    }
     if vocabulary::is_type(text) || is_setting(text) || is_call(text) || is_class(text) {
         return true;
     }
@@ -130,17 +137,20 @@ fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
     if whole || scan.continues_names() {
         return true;
     }
+    if matches!(scan.before(0), "got" | "was" | "string" | "input" | "given" | "received" | "literal") {
+        return false;
+    }
     let near = scan.pieces.last().is_none_or(|last| !scan.source[last.end..start].contains(['.', ';']));
     let (last, second) = (scan.before(0), scan.before(1));
     let led = vocabulary::names_a_part(last)
         // `key not found: "locale"`.
         || last == "found" && vocabulary::names_a_part(scan.before(2))
-        || matches!(last, "for" | "of" | "name" | "called" | "with" | "to" | "on" | "is" | "s")
+        || matches!(last, "including" | "for" | "of" | "name" | "called" | "with" | "to" | "on" | "is" | "s")
             && vocabulary::names_a_part(second);
     if near && led {
         return true;
     }
-    let entity = vocabulary::is_entity(last) && !matches!(last, "for" | "by" | "named");
+    let entity = names::is_entity(last) && !matches!(last, "for" | "by" | "named");
     !entity && (0..3).any(|skip| vocabulary::tells_a_part(scan.after(end + 1, skip)))
 }
 

@@ -40,6 +40,9 @@ impl<'a> Scan<'a> {
             b'[' if self.after_value_word() => fragment::read(self),
             b'[' if self.source[self.at + 1..].trim_start().starts_with('{') => fragment::read(self),
             b'(' if self.at > 0 && self.bytes[self.at - 1] == b'=' => fragment::read(self),
+            b'(' if self.before(1) == "value" && matches!(self.before(0), "is" | "was") => {
+                fragment::read(self)
+            }
             b'#' if self.bytes.get(self.at + 1) == Some(&b'<') => self.object(),
             // Typographic quotes: `“x”` and `‘x’`.
             0xE2 if self.source[self.at..].starts_with(['\u{201c}', '\u{2018}']) => {

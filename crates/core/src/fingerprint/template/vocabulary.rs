@@ -1,301 +1,133 @@
 //! Words that say what the word or value beside them is.
 //!
-//! All are compared whatever their case.
+//! All are compared whatever their case. The tables are sorted and in small letters, because each word of each message is
+//! looked up in several of them.
 
-fn is_any(word: &str, known: &[&str]) -> bool {
-    known.iter().any(|it| it.eq_ignore_ascii_case(word))
-}
+use crate::fingerprint::search;
 
 /// Words whose neighbour in quotes is a name that a person gave to a part of a program or of a schema.
-#[rustfmt::skip]
 pub(super) fn names_a_part(word: &str) -> bool {
-    is_any(word, &[
-        "field", "fields", "column", "columns", "constraint", "key", "keys", "property", "properties", "attribute", "attributes",
-        "parameter", "parameters", "param", "params", "argument", "arguments", "arg", "method", "function", "table", "tables",
-        "relation", "reading", "setting", "index", "topic", "queue", "exchange", "stream", "collection", "view", "sequence",
-        "variable", "env", "module", "package", "class", "type", "types", "enum", "member", "header", "headers", "option", "config",
-        "configuration", "element", "symbol", "identifier", "schema", "role", "database", "trigger", "procedure", "scope", "permission",
-        "claim", "feature", "flag", "route", "template", "named", "required", "missing", "undefined", "operator", "trait",
-        "struct", "variant", "operation", "action", "event", "command", "instance", "invoke", "because", "subject", "bean",
-        "association", "interface", "service", "binding", "vhost", "dataset", "procedure", "policy", "rule", "node", "tag", "hook",
-        "plugin", "extension", "driver", "codec", "encoder", "serializer", "handler", "import", "reference", "attr", "path",
-        "dimension", "circuitbreaker", "breaker", "circuit", "bulkhead", "ratelimiter", "sheet", "job", "worker", "state", "transition", "stage", "consumer", "subscription", "grant",
-    ])
+    search::is_word_of(NAMES_A_PART, word)
 }
 
 /// Words behind a quoted name that tell it from a value: `'email' is required`.
 pub(super) fn tells_a_part(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "field",
-            "fields",
-            "column",
-            "property",
-            "attribute",
-            "parameter",
-            "argument",
-            "object",
-            "objects",
-            "table",
-            "relation",
-            "key",
-            "required",
-            "missing",
-            "undefined",
-            "null",
-            "blank",
-            "empty",
-            "mandatory",
-            "defined",
-            "must",
-            "unset",
-            "method",
-            "function",
-            "constraint",
-            "header",
-            "option",
-            "setting",
-            "module",
-            "class",
-            "type",
-            "tag",
-        ],
-    )
+    search::is_word_of(TELLS_A_PART, word)
 }
 
 /// Words before a list that tells what would have been right.
 pub(super) fn offers(word: &str) -> bool {
-    is_any(word, &["known", "valid", "allowed", "available", "supported", "possible", "accepted"])
-}
-
-/// Nouns of the business: the name behind one is a value.
-#[rustfmt::skip]
-pub(super) fn is_entity(word: &str) -> bool {
-    is_any(word, &[
-        "customer", "user", "product", "tenant", "merchant", "account", "patient", "city", "country", "company", "client", "vendor",
-        "supplier", "partner", "store", "shop", "warehouse", "employee", "member", "contact", "recipient", "sender", "author",
-        "owner", "buyer", "seller", "item", "article", "brand", "organization", "organisation", "team", "project", "carrier",
-        "region", "bank", "hotel", "driver", "passenger", "student", "for", "by", "named",
-    ])
+    search::is_word_of(OFFERS, word)
 }
 
 /// Words that announce a number which tells causes apart.
-#[rustfmt::skip]
 pub(super) fn leads_a_code(word: &str) -> bool {
-    is_any(word, &[
-        "code", "errno", "error", "exit", "status", "signal", "sqlstate", "sqlcode", "rc", "returncode", "return_code", "hresult",
-        "winerror", "exception", "statuscode", "status_code", "error_code", "errorcode", "exitcode", "exit_code", "http",
-        "httpstatus", "http_status", "http/1.1", "http/2", "http/2.0", "http/1.0", "err", "fault", "kind",
-    ])
+    search::is_word_of(LEADS_A_CODE, word)
 }
 
 /// Codes of goods and places are values, whatever stands behind.
-#[rustfmt::skip]
 pub(super) fn is_of_goods(word: &str) -> bool {
-    is_any(word, &["zip", "postal", "promo", "coupon", "product", "country", "currency", "discount", "voucher", "article", "item", "tracking",
-        "sku", "bar", "qr", "order", "booking", "reservation", "referral", "gift", "area", "language", "invite", "verification"])
+    search::is_word_of(IS_OF_GOODS, word)
 }
 
 /// Verbs that a bare HTTP status follows.
 pub(super) fn leads_a_status(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "returned",
-            "response",
-            "responded",
-            "got",
-            "received",
-            "answered",
-            "replied",
-            "with",
-            "was",
-            "respond",
-            "returns",
-            "gave",
-        ],
-    )
+    search::is_word_of(LEADS_A_STATUS, word)
 }
 
 /// Words that the reason phrases of HTTP begin with.
 pub(super) fn is_reason(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "unauthorized",
-            "forbidden",
-            "bad",
-            "not",
-            "internal",
-            "service",
-            "gateway",
-            "too",
-            "conflict",
-            "unprocessable",
-            "gone",
-            "method",
-            "payment",
-            "precondition",
-            "client",
-            "server",
-            "request",
-            "ok",
-            "created",
-            "moved",
-            "found",
-            "unsupported",
-        ],
-    )
+    search::is_word_of(IS_REASON, word)
 }
 
-#[rustfmt::skip]
+/// The names of statuses as programs write them, without spaces.
+pub(super) fn is_status_name(word: &str) -> bool {
+    search::is_word_of(IS_STATUS_NAME, word)
+}
+
 pub(super) fn is_unit(word: &str) -> bool {
-    is_any(word, &[
-        "ms", "msec", "millis", "millisecond", "milliseconds", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute",
-        "minutes", "h", "hour", "hours", "d", "day", "days", "us", "µs", "ns", "b", "byte", "bytes", "kb", "mb", "gb", "tb", "kib", "mib", "gib",
-        "k", "px", "kg", "g", "cm", "mm", "km", "eur", "usd", "gbp", "chf", "jpy", "cad", "aud", "sek", "nok", "dkk", "pln", "czk", "inr",
-        "cny", "brl", "mxn", "am", "pm", "utc", "gmt", "cet", "cest", "est", "pst", "chars", "characters", "x", "th", "st", "nd", "rd",
-    ])
+    search::is_word_of(IS_UNIT, word)
 }
 
 pub(super) fn is_month_or_day(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "jan",
-            "feb",
-            "mar",
-            "apr",
-            "jun",
-            "jul",
-            "aug",
-            "sep",
-            "sept",
-            "oct",
-            "nov",
-            "dec",
-            "mon",
-            "tue",
-            "wed",
-            "thu",
-            "fri",
-            "sat",
-            "sun",
-            "january",
-            "february",
-            "april",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-    )
+    search::is_word_of(IS_MONTH_OR_DAY, word)
 }
 
 /// Words that a bare name of a host follows.
 pub(super) fn leads_a_host(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "to",
-            "at",
-            "tcp",
-            "host",
-            "dial",
-            "server",
-            "connect",
-            "connecting",
-            "address",
-            "lookup",
-            "hostname",
-            "enotfound",
-            "eai_again",
-            "econnrefused",
-            "econnreset",
-            "etimedout",
-            "broker",
-            "brokers",
-            "on",
-            "from",
-            "endpoint",
-            "peer",
-            "node",
-            "udp",
-            "upstream",
-            "ehostunreach",
-            "getaddrinfo",
-            "resolve",
-        ],
-    )
+    search::is_word_of(LEADS_A_HOST, word)
 }
 
 /// Keys whose values tell causes apart in dumps, bodies and `key=value`.
-#[rustfmt::skip]
 pub(super) fn is_telling_key(word: &str) -> bool {
-    is_any(word, &[
-        "error", "code", "status", "statuscode", "status_code", "reason", "kind", "path", "field", "param", "loc", "property",
-        "pointer", "keyword", "error_code", "errorcode", "err", "column", "constraint", "table", "type", "exception", "title",
-        "error_type", "errortype", "sqlstate", "errno", "syscall", "parameter", "missing", "missingproperty", "exit_code", "exitcode",
-        "grant_type", "errorkey", "subcode", "decline_code",
-    ])
+    search::is_word_of(IS_TELLING_KEY, word)
 }
 
 /// Keys whose values are told in words: the words take part.
 pub(super) fn is_spoken_key(word: &str) -> bool {
-    is_any(
-        word,
-        &[
-            "desc",
-            "reason",
-            "message",
-            "error",
-            "detail",
-            "details",
-            "cause",
-            "description",
-            "msg",
-            "errmsg",
-            "err",
-        ],
-    )
+    search::is_word_of(IS_SPOKEN_KEY, word)
 }
 
 /// Types of the languages' own, always telling.
-#[rustfmt::skip]
 pub(in crate::fingerprint) fn is_type(word: &str) -> bool {
-    is_any(word, &[
-        "int", "str", "float", "nonetype", "list", "dict", "tuple", "bytes", "bool", "object", "string", "number", "boolean", "null",
-        "undefined", "nil", "integer", "double", "long", "array", "map", "set", "bigint", "decimal", "char", "date", "datetime",
-        "uuid", "none", "nan", "hash", "symbol", "function", "void", "any", "struct", "enum", "numeric", "text", "timestamp", "guid",
-        "err", "ok", "some", "true", "false", "required", "email", "min", "max", "oneof", "binary", "short", "byte",
-    ])
+    search::is_word_of(IS_TYPE, word)
 }
 
 /// Common words with digits in them that are no ids.
-#[rustfmt::skip]
 pub(super) fn is_technical(word: &str) -> bool {
-    is_any(word, &[
-        "utf8", "utf-8", "utf16", "utf-16", "iso-8859-1", "latin1", "sha1", "sha256", "sha-256", "sha512", "md5", "base64", "base32", "http2", "http3",
-        "http/1.1", "http/2", "http/2.0", "http/1.0", "s3", "oauth2", "x509", "x.509", "ipv4", "ipv6", "int8", "int16", "int32", "int64", "uint8",
-        "uint16", "uint32", "uint64", "float32", "float64", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "i8", "i16", "usize",
-        "h2", "tlsv1", "tlsv1.2", "tlsv1.3", "tls1.2", "tls1.3", "sslv3", "ec2", "sqs", "k8s", "l2", "d3", "mp3", "mp4", "p12", "pkcs12", "pkcs8",
-        "pkcs1", "rs256", "hs256", "es256", "aes256", "aes-256", "2fa", "3ds", "sha2", "log4j", "py3", "python3", "oauth1", "rfc3339", "iso8601", "iso-8601",
-        "varchar2", "bcrypt2", "argon2", "level3", "psycopg2", "urllib3", "mysql2", "boto3", "h264", "web3", "e164", "e.164", "iso4217",
-    ])
+    search::is_word_of(IS_TECHNICAL, word)
 }
 
 /// Letters in front of the numbers that vendors give to their errors.
-#[rustfmt::skip]
 pub(super) fn is_vendor(prefix: &str) -> bool {
     matches!(
         prefix,
-        "ORA" | "TNS" | "ERR" | "E" | "P" | "HY" | "HYT" | "AADSTS" | "PGRST" | "SP2" | "PLS" | "JMS" | "MQRC" | "AMQ" | "DB2" | "SQL"
-            | "IDX" | "MSB" | "CS" | "TS" | "HHH" | "WFLYCTL" | "ARJUNA" | "PG" | "F" | "W" | "C" | "EF" | "NU" | "NETSDK" | "MSG"
-            | "SQLN" | "HTTP" | "BC" | "CA" | "RPC" | "KB" | "AMQP" | "ISC" | "S" | "SQLSTATE" | "XX" | "CVE" | "IBM" | "DFH" | "CSTR"
+        "ORA"
+            | "TNS"
+            | "ERR"
+            | "E"
+            | "P"
+            | "HY"
+            | "HYT"
+            | "AADSTS"
+            | "PGRST"
+            | "SP2"
+            | "PLS"
+            | "JMS"
+            | "MQRC"
+            | "AMQ"
+            | "DB2"
+            | "SQL"
+            | "IDX"
+            | "MSB"
+            | "CS"
+            | "TS"
+            | "HHH"
+            | "WFLYCTL"
+            | "ARJUNA"
+            | "PG"
+            | "F"
+            | "W"
+            | "C"
+            | "EF"
+            | "NU"
+            | "NETSDK"
+            | "MSG"
+            | "SQLN"
+            | "HTTP"
+            | "BC"
+            | "CA"
+            | "RPC"
+            | "KB"
+            | "AMQP"
+            | "ISC"
+            | "S"
+            | "SQLSTATE"
+            | "XX"
+            | "CVE"
+            | "IBM"
+            | "DFH"
+            | "CSTR"
     )
 }
 
@@ -336,16 +168,157 @@ pub(super) fn is_proper(word: &str) -> bool {
         && !is_capitalised_by_errors(word)
 }
 
-#[rustfmt::skip]
 fn is_capitalised_by_errors(word: &str) -> bool {
-    is_type(word) || is_reason(word) || is_any(word, &[
-        "unavailable", "timeout", "gateway", "error", "exception", "entity", "many", "requests", "found", "allowed", "acceptable",
-        "failed", "large", "type", "media", "required", "connection", "network", "refused", "reset", "access", "denied", "invalid",
-        "read", "write", "unknown", "cannot", "could", "unable", "json", "xml", "sql", "http", "request", "response", "server", "client",
-        "key", "value", "field", "id", "token", "session", "permission", "file", "host", "process", "queue", "message", "broken", "pipe",
-        "end", "stream", "redis", "kafka", "rabbitmq", "postgres", "postgresql", "mysql", "mongo", "oracle", "stripe", "mongodb", "database",
-        "unexpected", "missing", "expected", "actual", "got", "no", "not", "duplicate", "entry", "constraint", "violation", "rate", "limit",
-        "exceeded", "quota", "service", "api", "url", "uri", "i", "if", "please", "check", "try", "again", "retry", "after", "authentication",
-        "authorization", "certificate", "handshake", "channel", "transport", "proxy", "path", "class", "object", "index", "table", "column",
-    ])
+    is_type(word) || is_reason(word) || search::is_word_of(IS_CAPITALISED_BY_ERRORS, word)
+}
+
+#[rustfmt::skip]
+const NAMES_A_PART: &[&str] = &[
+    "action", "arg", "argument", "arguments", "association", "attr", "attribute", "attributes", "bean", "because", "binding", "breaker",
+    "bulkhead", "circuit", "circuitbreaker", "claim", "class", "codec", "collection", "column", "columns", "command", "config",
+    "configuration", "constraint", "consumer", "database", "dataset", "dimension", "driver", "element", "encoder", "enum", "env", "event",
+    "exchange", "extension", "feature", "field", "fields", "flag", "function", "grant", "handler", "header", "headers", "hook",
+    "identifier", "import", "index", "instance", "interface", "invoke", "job", "key", "keys", "member", "method", "missing", "module",
+    "named", "node", "operation", "operator", "option", "package", "param", "parameter", "parameters", "params", "path", "permission",
+    "plugin", "policy", "procedure", "properties", "property", "queue", "ratelimiter", "reading", "reference", "relation", "required",
+    "role", "route", "rule", "schema", "scope", "sequence", "serializer", "service", "setting", "sheet", "stage", "state", "stream",
+    "struct", "subject", "subscription", "symbol", "table", "tables", "tag", "template", "topic", "trait", "transition", "trigger",
+    "type", "types", "undefined", "variable", "variant", "vhost", "view", "worker",
+];
+
+#[rustfmt::skip]
+const TELLS_A_PART: &[&str] = &[
+    "argument", "attribute", "blank", "class", "column", "constraint", "defined", "empty", "field", "fields", "function", "header", "key",
+    "mandatory", "method", "missing", "module", "must", "null", "object", "objects", "option", "parameter", "property", "relation",
+    "required", "setting", "table", "tag", "type", "undefined", "unset",
+];
+
+#[rustfmt::skip]
+const OFFERS: &[&str] = &[
+    "accepted", "allowed", "available", "known", "possible", "supported", "valid",
+];
+
+#[rustfmt::skip]
+const LEADS_A_CODE: &[&str] = &[
+    "code", "err", "errno", "error", "error_code", "errorcode", "exception", "exit", "exit_code", "exitcode", "fault", "hresult", "http",
+    "http/1.0", "http/1.1", "http/2", "http/2.0", "http_status", "httpstatus", "kind", "rc", "return_code", "returncode", "signal",
+    "sqlcode", "sqlstate", "status", "status_code", "statuscode", "winerror",
+];
+
+#[rustfmt::skip]
+const IS_OF_GOODS: &[&str] = &[
+    "area", "article", "bar", "booking", "country", "coupon", "currency", "discount", "gift", "invite", "item", "language", "order",
+    "postal", "product", "promo", "qr", "referral", "reservation", "sku", "tracking", "verification", "voucher", "zip",
+];
+
+#[rustfmt::skip]
+const LEADS_A_STATUS: &[&str] = &[
+    "answered", "gave", "got", "received", "replied", "respond", "responded", "response", "returned", "returns", "was", "with",
+];
+
+#[rustfmt::skip]
+const IS_REASON: &[&str] = &[
+    "bad", "client", "conflict", "created", "forbidden", "found", "gateway", "gone", "internal", "method", "moved", "not", "ok",
+    "payment", "precondition", "request", "server", "service", "too", "unauthorized", "unprocessable", "unsupported",
+];
+
+#[rustfmt::skip]
+const IS_STATUS_NAME: &[&str] = &[
+    "badgateway", "badrequest", "conflict", "forbidden", "gatewaytimeout", "gone", "internalservererror", "methodnotallowed", "notfound",
+    "paymentrequired", "preconditionfailed", "requesttimeout", "serviceunavailable", "toomanyrequests", "unauthorized",
+    "unprocessableentity",
+];
+
+#[rustfmt::skip]
+const IS_UNIT: &[&str] = &[
+    "am", "aud", "b", "brl", "byte", "bytes", "cad", "cest", "cet", "characters", "chars", "chf", "cm", "cny", "czk", "d", "day", "days",
+    "dkk", "est", "eur", "g", "gb", "gbp", "gib", "gmt", "h", "hour", "hours", "inr", "jpy", "k", "kb", "kg", "kib", "km", "m", "mb",
+    "mib", "millis", "millisecond", "milliseconds", "min", "mins", "minute", "minutes", "mm", "ms", "msec", "mxn", "nd", "nok", "ns",
+    "pln", "pm", "pst", "px", "rd", "s", "sec", "second", "seconds", "secs", "sek", "st", "tb", "th", "us", "usd", "utc", "x", "µs",
+];
+
+#[rustfmt::skip]
+const IS_MONTH_OR_DAY: &[&str] = &[
+    "apr", "april", "aug", "august", "dec", "december", "feb", "february", "fri", "jan", "january", "jul", "july", "jun", "june", "mar",
+    "mon", "nov", "november", "oct", "october", "sat", "sep", "sept", "september", "sun", "thu", "tue", "wed",
+];
+
+#[rustfmt::skip]
+const LEADS_A_HOST: &[&str] = &[
+    "address", "at", "broker", "brokers", "connect", "connecting", "dial", "eai_again", "econnrefused", "econnreset", "ehostunreach",
+    "endpoint", "enotfound", "etimedout", "from", "getaddrinfo", "host", "hostname", "lookup", "node", "on", "peer", "resolve", "server",
+    "tcp", "to", "udp", "upstream",
+];
+
+#[rustfmt::skip]
+const IS_TELLING_KEY: &[&str] = &[
+    "code", "column", "constraint", "decline_code", "err", "errno", "error", "error_code", "error_type", "errorcode", "errorkey",
+    "errortype", "exception", "exit_code", "exitcode", "field", "grant_type", "keyword", "kind", "loc", "missing", "missingproperty",
+    "param", "parameter", "path", "pointer", "property", "reason", "sqlstate", "status", "status_code", "statuscode", "subcode",
+    "syscall", "table", "title", "type",
+];
+
+#[rustfmt::skip]
+const IS_SPOKEN_KEY: &[&str] = &[
+    "cause", "desc", "description", "detail", "details", "err", "errmsg", "error", "message", "msg", "reason",
+];
+
+#[rustfmt::skip]
+const IS_TYPE: &[&str] = &[
+    "any", "array", "bigint", "binary", "bool", "boolean", "byte", "bytes", "char", "date", "datetime", "decimal", "dict", "double",
+    "email", "enum", "err", "false", "float", "function", "guid", "hash", "int", "integer", "list", "long", "map", "max", "min", "nan",
+    "nil", "none", "nonetype", "null", "number", "numeric", "object", "ok", "oneof", "required", "set", "short", "some", "str", "string",
+    "struct", "symbol", "text", "timestamp", "true", "tuple", "undefined", "uuid", "void",
+];
+
+#[rustfmt::skip]
+const IS_TECHNICAL: &[&str] = &[
+    "2fa", "3ds", "aes-256", "aes256", "argon2", "base32", "base64", "bcrypt2", "boto3", "d3", "e.164", "e164", "ec2", "es256", "f32",
+    "f64", "float32", "float64", "h2", "h264", "hs256", "http/1.0", "http/1.1", "http/2", "http/2.0", "http2", "http3", "i16", "i32",
+    "i64", "i8", "int16", "int32", "int64", "int8", "ipv4", "ipv6", "iso-8601", "iso-8859-1", "iso4217", "iso8601", "k8s", "l2", "latin1",
+    "level3", "log4j", "md5", "mp3", "mp4", "mysql2", "oauth1", "oauth2", "p12", "pkcs1", "pkcs12", "pkcs8", "psycopg2", "py3", "python3",
+    "rfc3339", "rs256", "s3", "sha-256", "sha1", "sha2", "sha256", "sha512", "sqs", "sslv3", "tls1.2", "tls1.3", "tlsv1", "tlsv1.2",
+    "tlsv1.3", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64", "uint8", "urllib3", "usize", "utf-16", "utf-8", "utf16", "utf8",
+    "varchar2", "web3", "x.509", "x509",
+];
+
+#[rustfmt::skip]
+const IS_CAPITALISED_BY_ERRORS: &[&str] = &[
+    "acceptable", "access", "actual", "after", "again", "allowed", "api", "authentication", "authorization", "broken", "cannot",
+    "certificate", "channel", "check", "class", "client", "column", "connection", "constraint", "could", "database", "denied",
+    "duplicate", "end", "entity", "entry", "error", "exceeded", "exception", "expected", "failed", "field", "file", "found", "gateway",
+    "got", "handshake", "host", "http", "i", "id", "if", "index", "invalid", "json", "kafka", "key", "large", "limit", "many", "media",
+    "message", "missing", "mongo", "mongodb", "mysql", "network", "no", "not", "object", "oracle", "path", "permission", "pipe", "please",
+    "postgres", "postgresql", "process", "proxy", "queue", "quota", "rabbitmq", "rate", "read", "redis", "refused", "request", "requests",
+    "required", "reset", "response", "retry", "server", "service", "session", "sql", "stream", "stripe", "table", "timeout", "token",
+    "transport", "try", "type", "unable", "unavailable", "unexpected", "unknown", "uri", "url", "value", "violation", "write", "xml",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_can_be_searched() {
+        for table in [
+            NAMES_A_PART,
+            TELLS_A_PART,
+            OFFERS,
+            LEADS_A_CODE,
+            IS_OF_GOODS,
+            LEADS_A_STATUS,
+            IS_REASON,
+            IS_STATUS_NAME,
+            IS_UNIT,
+            IS_MONTH_OR_DAY,
+            LEADS_A_HOST,
+            IS_TELLING_KEY,
+            IS_SPOKEN_KEY,
+            IS_TYPE,
+            IS_TECHNICAL,
+            IS_CAPITALISED_BY_ERRORS,
+        ] {
+            assert!(search::is_table(table), "{table:?}");
+        }
+    }
 }

@@ -1,34 +1,26 @@
 //! Bare words: which of them are ids, names and codes.
 
-use super::address::{address, push_address};
+use super::address::{address, address_of_letters, push_address};
 use super::number::{self, is_sqlstate, is_time, is_uuid};
 use super::scan::{Scan, is_identifier, run};
-use super::{Kind, vocabulary};
+use super::{Kind, names, vocabulary};
+use crate::fingerprint::search;
 
 /// Reads one word, up to white space or a sign that ends words.
 pub(super) fn read(scan: &mut Scan<'_>) {
     let start = scan.at;
     let hard = |byte: u8| {
-        byte.is_ascii_whitespace()
-            || matches!(
-                byte,
-                b'"' | b'`'
-                    | b','
-                    | b';'
-                    | b'('
-                    | b')'
-                    | b'['
-                    | b']'
-                    | b'{'
-                    | b'}'
-                    | b'<'
-                    | b'>'
-                    | b'='
-                    | b'|'
-            )
+        let ends = matches!(byte, b'"' | b'`' | b',' | b';' | b'(' | b')' | b'[' | b']' | b'{' | b'}');
+        ends || byte.is_ascii_whitespace() || matches!(byte, b'<' | b'>' | b'=' | b'|')
     };
+    // Most words are letters alone and end with a space.
+    let letters = run(scan.bytes, start, |byte| byte.is_ascii_alphabetic());
+    if letters > start && matches!(scan.bytes.get(letters), None | Some(b' ')) {
+        scan.at = letters;
+        return classify(scan, start, &scan.source[start..letters]);
+    }
     let mut end = run(scan.bytes, start, |byte| !hard(byte));
-    if scan.source[start..end].contains("://") {
+    if search::has(&scan.source[start..end], "://") {
         end = run(scan.bytes, start, |byte| {
             !byte.is_ascii_whitespace() && !matches!(byte, b'"' | b'`' | b'>' | b'<' | b')' | b']' | b'\'')
         });
@@ -86,14 +78,18 @@ fn before_quote(scan: &Scan<'_>, start: usize, end: usize) -> usize {
 
 fn classify(scan: &mut Scan<'_>, start: usize, text: &str) {
     let end = start + text.len();
-    if let Some(kind) = address(scan, start, text) {
+    // Most words are letters alone, and cannot be most of what follows.
+    let is_letters = text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let found = if is_letters { address_of_letters(scan, start, text) } else { address(scan, start, text) };
+    if let Some(kind) = found {
         return push_address(scan, start, text, kind);
     }
-    if push_steps(scan, start, text) {
+    if !is_letters && push_steps(scan, start, text) {
         return;
     }
     // `key:value` is two words unless it was an address.
-    if let Some(colon) = text.find(':')
+    if !is_letters
+        && let Some(colon) = text.find(':')
         && !text.contains("::")
         && colon > 0
         && !is_time(text)
@@ -109,38 +105,51 @@ fn classify(scan: &mut Scan<'_>, start: usize, text: &str) {
         }
         return scan.push(start, end, kind);
     }
+    if is_id_of_key(scan, start, text) {
+        return scan.push(start, end, Kind::Value("<id>"));
+    }
     if is_request(scan, text, end) {
         return scan.push(start, end, Kind::Shown);
     }
     if is_statement(scan, start, text) {
         let line = scan.source[start..].find('\n').map_or(scan.source.len(), |at| start + at);
-        scan.push(start, line, Kind::Value("<sql>"));
-        scan.at = line;
+        // In brackets it ends with them: `SQL [select …]; Duplicate entry`.
+        let open = start.checked_sub(1).filter(|at| matches!(scan.bytes[*at], b'[' | b'('));
+        let close = open.and_then(|open| super::fragment::end_of(&scan.bytes[..line], open)).unwrap_or(line);
+        scan.push(start, close, Kind::Value("<sql>"));
+        scan.at = close;
         return;
     }
-    if text.contains('-')
-        && vocabulary::is_entity(scan.before(0))
-        && scan.before(0).len() > 3
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
-    {
-        // The name of a tenant or a customer, as URLs hold it.
+    if follows_closely(scan, start) && names::is_name_of(scan.before(0), text) {
         return scan.push(start, end, Kind::Value("<name>"));
     }
-    if text.contains('+') && text.len() >= 4 {
+    if !is_letters && text.contains('+') && text.len() >= 4 {
         return scan.push(start, end, Kind::Value("<id>"));
     }
-    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
-        let kind = if text.len() >= 32 && !text.contains(['_', '.', '-', '\\', ':', '/']) {
-            Kind::Value("<id>")
-        } else {
-            plain(text)
-        };
+    if is_letters || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        let long = text.len() >= 32 && !text.contains(['_', '.', '-', '\\', ':', '/']);
+        let kind = if long || names::is_bare_id(text) { Kind::Value("<id>") } else { plain(text) };
         return scan.push(start, end, kind);
     }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return number::read(scan, start, text);
     }
     mixed(scan, start, text);
+}
+
+/// `HostID: k+z`, `traceId: QbVw`: whatever is written behind such a key, unless it is a sentence about the key.
+fn is_id_of_key(scan: &Scan<'_>, start: usize, text: &str) -> bool {
+    let key = scan.before(0);
+    let named =
+        ["ID", "Id", "_id", "-id", "Ids"].iter().any(|end| key.ends_with(end) && key.len() > end.len());
+    named
+        && text.bytes().any(|byte| !byte.is_ascii_lowercase())
+        && scan.pieces.last().is_some_and(|last| matches!(&scan.source[last.end..start], ": " | ":" | "="))
+}
+
+/// Whether only a space stands between the last piece and this word.
+fn follows_closely(scan: &Scan<'_>, start: usize) -> bool {
+    scan.pieces.last().is_some_and(|last| &scan.source[last.end..start] == " ")
 }
 
 /// `lines.0.sku` and `data/lines/0/sku`: names and positions in turn.
@@ -171,6 +180,25 @@ fn plain(text: &str) -> Kind {
     // Old versions of Ruby write `nil:NilClass`, new ones `nil`.
     if text == "NilClass" {
         return Kind::Shown;
+    }
+    // Everybody's abbreviations name nothing.
+    if matches!(
+        text,
+        "GET"
+            | "POST"
+            | "PUT"
+            | "PATCH"
+            | "DELETE"
+            | "HEAD"
+            | "HTTP"
+            | "HTTPS"
+            | "REST"
+            | "API"
+            | "I/O"
+            | "JSON"
+            | "XML"
+    ) {
+        return Kind::Word;
     }
     let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
     let shaped = text.contains('_')

@@ -229,7 +229,7 @@ impl Reader {
 pub(super) async fn read(app: &App, place: u64) -> Result<(Vec<Event>, Option<Lost>), StoreError> {
     let events = app.store.events(place, limits::EVENTS_PER_READ).await?;
     let first = events.first().map(|event| event.position);
-    if first == place.checked_add(1) {
+    if first.is_some() && first == place.checked_add(1) {
         return Ok((events, None));
     }
     // Asked after reading: what is pruned in between must not go unnoticed.

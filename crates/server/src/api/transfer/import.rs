@@ -168,14 +168,22 @@ impl Import {
             match imported {
                 Imported::Created => self.answer.created += 1,
                 Imported::Known => self.answer.known += 1,
-                Imported::Conflict(other) => self.answer.conflicts.push(ConflictBody {
-                    line,
-                    id: id.to_string(),
-                    detail: format!("letter {other} stands here under its key or its id"),
-                }),
+                Imported::Behind => self.conflict(line, id, format!(
+                    "letter {id} is here already, but not as far along as in the file; what came since is not taken in"
+                )),
+                Imported::Conflict(other) if other == id => self.conflict(line, id, format!(
+                    "letter {id} was here and was deleted, or stands here under another key"
+                )),
+                Imported::Conflict(other) => {
+                    self.conflict(line, id, format!("letter {other} stands here under its key"));
+                }
             }
         }
         Ok(())
+    }
+
+    fn conflict(&mut self, line: usize, id: LetterId, detail: String) {
+        self.answer.conflicts.push(ConflictBody { line, id: id.to_string(), detail });
     }
 }
 

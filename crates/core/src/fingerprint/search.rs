@@ -1,0 +1,131 @@
+//! Finding short texts in short texts. The standard library prepares each search for long ones, which costs more than
+//! the search itself where a line is looked through for a dozen words.
+
+/// Where a part begins first.
+pub(super) fn find(text: &str, part: &str) -> Option<usize> {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let (first, rest) = part.split_first()?;
+    let mut from = 0;
+    loop {
+        let at = from + text[from..].iter().position(|byte| byte == first)?;
+        if text[at + 1..].starts_with(rest) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// Where a part begins last.
+pub(super) fn rfind(text: &str, part: &str) -> Option<usize> {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let (first, rest) = part.split_first()?;
+    let last = text.len().checked_sub(part.len())?;
+    (0..=last).rev().find(|at| text[*at] == *first && text[at + 1..].starts_with(rest))
+}
+
+pub(super) fn has(text: &str, part: &str) -> bool {
+    find(text, part).is_some()
+}
+
+/// Texts to look for at once. What they begin with is gathered when the program is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    texts: &'static [&'static str],
+    firsts: u64,
+    seconds: u64,
+}
+
+impl Parts {
+    /// Each text must have at least two bytes.
+    pub const fn of(texts: &'static [&'static str]) -> Parts {
+        let (mut firsts, mut seconds) = (0, 0);
+        let mut at = 0;
+        while at < texts.len() {
+            firsts |= bit(texts[at].as_bytes()[0]);
+            seconds |= bit(texts[at].as_bytes()[1]);
+            at += 1;
+        }
+        Parts { texts, firsts, seconds }
+    }
+
+    fn begin(&self, bytes: &[u8]) -> bool {
+        bytes.get(1).is_some_and(|second| self.seconds & bit(*second) != 0)
+            && self.texts.iter().any(|text| bytes.starts_with(text.as_bytes()))
+    }
+}
+
+/// One of 64 bits for each byte. Bytes that share one only cost a comparison more.
+const fn bit(byte: u8) -> u64 {
+    1 << (byte & 63)
+}
+
+/// Where the first of several parts begins.
+pub(super) fn find_any(text: &str, parts: Parts) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        // Few places pass for two bytes, and only those are compared.
+        if parts.firsts & bit(bytes[at]) != 0 && parts.begin(&bytes[at..]) {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+pub(super) fn has_any(text: &str, parts: Parts) -> bool {
+    find_any(text, parts).is_some()
+}
+
+/// Whether a sorted table of words in small letters holds a word, whatever its case.
+pub(super) fn is_word_of(table: &[&str], word: &str) -> bool {
+    let mut lower = [0_u8; WORD_BYTES_MAX];
+    let Some(lower) = lower.get_mut(..word.len()) else { return false };
+    lower.copy_from_slice(word.as_bytes());
+    lower.make_ascii_lowercase();
+    table.binary_search_by(|entry| entry.as_bytes().cmp(lower)).is_ok()
+}
+
+/// No table holds longer words.
+const WORD_BYTES_MAX: usize = 24;
+
+/// What stands before and behind a part.
+pub(super) fn split_once<'a>(text: &'a str, part: &str) -> Option<(&'a str, &'a str)> {
+    // A match of whole characters begins and ends where characters do.
+    find(text, part).map(|at| (&text[..at], &text[at + part.len()..]))
+}
+
+/// The first line, without its end.
+pub(super) fn first_line(text: &str) -> &str {
+    let end = text.bytes().position(|byte| byte == b'\n').unwrap_or(text.len());
+    text[..end].strip_suffix('\r').unwrap_or(&text[..end])
+}
+
+/// Whether `is_word_of` can find every word of a table.
+#[cfg(test)]
+pub(super) fn is_table(table: &[&str]) -> bool {
+    table.is_sorted() && table.iter().all(|word| is_word_of(table, &word.to_ascii_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_finds_what_the_standard_library_finds() {
+        for text in ["", "a", "aab", "abab", "ü: b: c", "bab\r\nb"] {
+            for part in ["a", "ab", "b: ", "ü", "abc", ": "] {
+                assert_eq!(find(text, part), text.find(part), "{text} {part}");
+                assert_eq!(rfind(text, part), text.rfind(part), "{text} {part}");
+                assert_eq!(split_once(text, part), text.split_once(part), "{text} {part}");
+                assert_eq!(has(text, part), text.contains(part), "{text} {part}");
+            }
+            assert_eq!(
+                find_any(text, Parts::of(&["b: ", "ab"])),
+                text.find("ab").or(text.find("b: ")),
+                "{text}"
+            );
+            assert_eq!(first_line(text), text.lines().next().unwrap_or(""));
+        }
+    }
+}
