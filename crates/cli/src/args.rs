@@ -9,6 +9,7 @@ use crate::commands::audit::AuditArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::decide::DecideArgs;
+use crate::commands::demo::DemoArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::incident::IncidentCommand;
@@ -137,6 +138,8 @@ impl fmt::Debug for Secret {
 pub enum Command {
     /// Run the service
     Serve(ServeArgs),
+    /// Run the service on an invented shop that keeps failing, to look around
+    Demo(DemoArgs),
     /// Hand over dead letters, as JSON or NDJSON, from files or stdin
     Report(ReportArgs),
     /// List letters, newest death first; pending ones unless the filter says otherwise

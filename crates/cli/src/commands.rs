@@ -4,6 +4,7 @@ pub mod audit;
 pub mod completions;
 pub mod config;
 pub mod decide;
+pub mod demo;
 pub mod export;
 pub mod grouping;
 pub mod import;
@@ -33,6 +34,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let client = || Client::new(&cli.global.url, cli.global.token());
     match cli.command {
         Command::Serve(args) => serve::run(args, screen).await,
+        Command::Demo(args) => demo::run(args, screen).await,
         Command::Report(args) => report::run(args, client()?, screen).await,
         Command::Ls(args) => ls::run(args, &client()?, screen).await,
         Command::Show(args) => show::run(args, &client()?, screen).await,

@@ -6,6 +6,7 @@ mod answers;
 mod args;
 mod client;
 mod commands;
+mod demo;
 mod failure;
 mod filter;
 mod output;

@@ -67,7 +67,7 @@ pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn failed(error: ServeError) -> Failure {
+pub(super) fn failed(error: ServeError) -> Failure {
     let hint = error.hint();
     let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
     match hint {
@@ -77,7 +77,7 @@ fn failed(error: ServeError) -> Failure {
 }
 
 /// The line that scripts wait for.
-fn announce(address: SocketAddr) {
+pub(super) fn announce(address: SocketAddr) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush()) {
         tell(&format!("note: cannot write to stdout ({error}); listening on http://{address}"));
@@ -85,7 +85,7 @@ fn announce(address: SocketAddr) {
 }
 
 /// Starts the log and gives back what changes its level.
-fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<LogSetter>> {
+pub(super) fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<LogSetter>> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| {
         Failure::failed(format!("`{}` is not a log level: {error}", log.level))
             .hint("use error, warn, info, debug or trace, or `info,lazaret_server=debug`")

@@ -1,0 +1,82 @@
+//! `lazaret demo`: the service on a store that is thrown away, with an invented shop that keeps failing.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use lazaret_server::clock::Clock;
+use lazaret_server::config::Config;
+use lazaret_server::serve::{ServeError, check_address};
+use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::{Store, StoreError};
+
+use super::serve::{announce, failed, start_log};
+use crate::demo::Feed;
+use crate::failure::Outcome;
+use crate::output::{Screen, tell};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret demo                          http://127.0.0.1:7070, then in another terminal:
+  lazaret incidents                     what went wrong in the last 14 days
+  lazaret tail                          what goes wrong now
+  lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
+  lazaret demo --seed 42 --still        another story, and nothing after it
+
+The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
+outages, a bad deploy, a slow leak and some poison pills. The same seed tells the same story. The store lies in a
+temporary folder and is gone when the demo ends.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct DemoArgs {
+    /// Address to listen on, loopback only; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
+    listen: String,
+    /// Which story is told
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+    /// Tell only the past: nothing happens while the demo runs
+    #[arg(long)]
+    still: bool,
+}
+
+pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
+    let folder = tempfile::Builder::new().prefix("lazaret-demo-").tempdir();
+    let folder = folder.context("cannot make a temporary folder")?;
+    let mut config = Config { listen: args.listen, data: folder.path().join("data"), ..Config::default() };
+    // Every death of the shop would be a line; what matters here is on the pages.
+    config.log.level = "warn,lazaret_store::sqlite::insert=error,lazaret_server::serve=error".into();
+    start_log(&config.log, screen)?;
+    check_address(&config.listen).await.map_err(failed)?;
+    let mut feed = Feed::new(args.seed);
+    tokio::select! {
+        told = tell_past(&mut feed, &config, screen) => told.map_err(|error| failed(ServeError::Store(error)))?,
+        // The folder goes with this function, also when it is left early.
+        _ = tokio::signal::ctrl_c() => return Ok(Outcome::Incomplete),
+    }
+    if !args.still {
+        tell("the shop goes on failing; `lazaret tail` shows it. Ctrl-C ends the demo.");
+    }
+    let beside = async move |app| {
+        if !args.still {
+            feed.live(app).await;
+        }
+    };
+    lazaret_server::serve::serve(config, Mode::Test, None, beside, announce).await.map_err(failed)?;
+    Ok(Outcome::Done)
+}
+
+/// Writes the history before anyone can look at it.
+async fn tell_past(feed: &mut Feed, config: &Config, screen: &Screen) -> Result<(), StoreError> {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&config.data, Mode::Test)?);
+    let bar = screen.bar(None, "{spinner} telling fourteen days of an invented shop: {pos} of {len}");
+    let (classes, groups) = (config.classes(), config.groups());
+    feed.tell_past(&store, (&classes, &groups), Clock::System.now(), |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    })
+    .await?;
+    bar.finish_and_clear();
+    store.close().await
+}
