@@ -161,7 +161,8 @@ fn is_of_database(words: &[String]) -> bool {
     let absent = (any("relation") || any("table") || any("column")) && any("exist");
     let locked = any("deadlock") && (any("detected") || any("found")) || any("lock") && any("wait");
     let twice = any("duplicate") && (any("entry") || any("key"));
-    broken || absent || locked || twice || any("sqlstate")
+    let of_vendor = words.iter().any(|word| word.starts_with("ora-") || word == "sqlstate");
+    broken || absent || locked || twice || of_vendor
 }
 
 /// The code counts unless the message says it already, or says a status, which libraries accompany by a code or not.
@@ -184,7 +185,7 @@ fn grouping(digest: hash::Digest, parts: Parts) -> Grouping {
 /// The comparable form of a code that tells kinds of errors apart; `None` for one that is more likely an id.
 fn stable_code(code: &str) -> Option<String> {
     let code = code.trim();
-    if code.is_empty() || code.len() > limits::NAME_IN_MESSAGE_BYTES_MAX || matches!(code, "0" | "-1" | "1") {
+    if code.is_empty() || code.len() > limits::NAME_IN_MESSAGE_BYTES_MAX || code.len() == 1 || code == "-1" {
         return None;
     }
     let digits = code.bytes().filter(u8::is_ascii_digit).count();

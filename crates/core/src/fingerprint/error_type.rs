@@ -3,6 +3,7 @@
 //! Namespaces go, because one program writes them in full, shortened or not at all. A name that only says that
 //! something failed, or that only wraps another error, is no name.
 
+use crate::fingerprint::search::{self, Words};
 use crate::limits;
 
 /// The comparable form of a name: its last segment without arguments and generated parts. Empty for one that tells
@@ -83,45 +84,46 @@ pub(super) fn is_go(name: &str) -> bool {
 
 /// The same holds for Rust, whose crates begin with a small letter: one `?` more and the type is another.
 fn is_rust(name: &str) -> bool {
-    name.contains("::") && name.starts_with(|c: char| c.is_ascii_lowercase())
+    search::has(name, "::") && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// Names of what runs and retries letters, tasks and calls: the error that they wrap is the one that counts.
 #[rustfmt::skip]
-const WRAPPERS: &[&str] = &[
-    "ActivityError", "ActivityFailure", "AggregateError", "AggregateException", "ApplicationFailure", "BaseExceptionGroup",
-    "BatchListenerFailedException", "CamelExecutionException", "CancelledError", "ChildWorkflowFailure", "CommandExecutionException",
-    "CompletionException", "CompositeException", "ConsumeException", "ConsumerException", "CrashError", "DelayedMessageHandlingException",
-    "DeliveryFailedException", "EventHandlerException", "EventProcessingException", "ExceptionGroup", "ExecutionException", "ExhaustedRetryException",
-    "FailedJobException", "FlinkRuntimeException", "HandlerException", "HandlerFailedException", "InvocationException", "InvocationTargetException",
-    "JobError", "JobExecutionException", "JobFailed", "JobFailedException", "JobRuntimeException", "JobSystemException", "KafkaException",
-    "ListenerExecutionFailed", "ListenerExecutionFailedException", "MaxRetriesExceededError", "MaxRetriesExceededException", "MaxRetryError",
-    "MessageDeliveryException", "MessageHandlingException", "MessageProcessingException", "MessagingException", "MultiError", "Multierror",
-    "NestedServletException", "NonRetryableError", "PartialFailure", "PerformError", "ProcessingException", "PromiseRejection",
-    "RetriesExceededError", "RetriesExhaustedException", "RetryError", "RetryException", "RetryLimitExceeded", "RuntimeCamelException",
-    "ServletException", "SubscriberException", "TargetInvocationException", "TaskError", "TaskExecutionException", "TaskFailed",
-    "TransformerHandlingException", "TypeInitializationException", "UncaughtException", "UncheckedExecutionException", "UncheckedIOException",
-    "UndeclaredThrowableException", "UnexpectedErrorException", "UnhandledException", "UnhandledPromiseRejection", "UnrecoverableError",
-    "WorkerError", "WorkflowFailedException", "WrapError", "WrappedError", "WrappedException",
-];
+static WRAPPERS: Words = Words::of(&[
+    "activityerror", "activityfailure", "aggregateerror", "aggregateexception", "applicationfailure", "baseexceptiongroup",
+    "batchlistenerfailedexception", "camelexecutionexception", "cancellederror", "childworkflowfailure", "commandexecutionexception",
+    "completionexception", "compositeexception", "consumeexception", "consumerexception", "crasherror", "delayedmessagehandlingexception",
+    "deliveryfailedexception", "eventhandlerexception", "eventprocessingexception", "exceptiongroup", "executionexception",
+    "exhaustedretryexception", "failedjobexception", "flinkruntimeexception", "handlerexception", "handlerfailedexception",
+    "invocationexception", "invocationtargetexception", "joberror", "jobexecutionexception", "jobfailed", "jobfailedexception",
+    "jobruntimeexception", "jobsystemexception", "kafkaexception", "listenerexecutionfailed", "listenerexecutionfailedexception",
+    "maxretriesexceedederror", "maxretriesexceededexception", "maxretryerror", "messagedeliveryexception", "messagehandlingexception",
+    "messageprocessingexception", "messagingexception", "multierror", "nestedservletexception", "nonretryableerror", "partialfailure",
+    "performerror", "processingexception", "promiserejection", "retriesexceedederror", "retriesexhaustedexception", "retryerror",
+    "retryexception", "retrylimitexceeded", "runtimecamelexception", "servletexception", "subscriberexception",
+    "targetinvocationexception", "taskerror", "taskexecutionexception", "taskfailed", "transformerhandlingexception",
+    "typeinitializationexception", "uncaughtexception", "uncheckedexecutionexception", "uncheckedioexception",
+    "undeclaredthrowableexception", "unexpectederrorexception", "unhandledexception", "unhandledpromiserejection", "unrecoverableerror",
+    "workererror", "workflowfailedexception", "wraperror", "wrappederror", "wrappedexception",
+]);
 
 /// Names that say only that something failed.
 #[rustfmt::skip]
-const NOTHING: &[&str] = &[
-    "BaseException", "EXIT", "EXIT from", "Error", "Exception", "Failure", "FatalError", "None", "StandardError", "Throwable", "Unknown",
-    "UnknownError", "error", "errorString", "exit", "null", "object", "panic", "stop", "undefined", "wrapError",
-];
+static NOTHING: Words = Words::of(&[
+    "baseexception", "error", "errorstring", "exception", "exit", "exit from", "failure", "fatalerror", "none", "null", "object", "panic",
+    "standarderror", "stop", "throwable", "undefined", "unknown", "unknownerror", "wraperror",
+]);
 
 /// Whether a name says only that something failed, or only wraps what failed.
 pub(super) fn is_opaque(last: &str) -> bool {
-    WRAPPERS.binary_search(&last).is_ok() || NOTHING.binary_search(&last).is_ok()
+    WRAPPERS.has(last) || NOTHING.has(last)
 }
 
 /// Splits `java.lang.IllegalStateException: closed` into name and message, where the text begins with a name that is
 /// surely one of an error. Without one the name is empty.
 pub(super) fn head(text: &str) -> (&str, &str) {
     let trimmed = text.trim_start();
-    if let Some((name, rest)) = bracketed(trimmed) {
+    if let Some((name, rest)) = bracketed(trimmed).or_else(|| shown_class(trimmed)) {
         return (name, rest);
     }
     split_head(trimmed, is_surely_name).unwrap_or(("", text))
@@ -136,9 +138,15 @@ pub(super) fn head_of_line(line: &str) -> (&str, &str) {
     split_head(trimmed, is_word).unwrap_or(("", line))
 }
 
+/// Python shows a class as `<class 'asyncpg.exceptions.DeadlockDetectedError'>: deadlock detected`.
+fn shown_class(text: &str) -> Option<(&str, &str)> {
+    let (name, rest) = search::split_once(text.strip_prefix("<class '")?, "'>: ")?;
+    is_word(name).then_some((name, rest))
+}
+
 /// Elixir and SQLAlchemy put the name into brackets: `** (KeyError) key …`, `(psycopg2.errors.UniqueViolation) dup…`.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
-    let (name, rest) = text.trim_start_matches("** ").strip_prefix('(')?.split_once(')')?;
+    let (name, rest) = text.strip_prefix("** ").unwrap_or(text).strip_prefix('(')?.split_once(')')?;
     let known = text.starts_with("** ") && is_word(name) || is_surely_name(name) || name.starts_with("EXIT");
     known.then(|| (name, rest.trim_start()))
 }
@@ -157,7 +165,7 @@ fn split_head(text: &str, is_name: fn(&str) -> bool) -> Option<(&str, &str)> {
         return None;
     }
     // Node puts its code behind the name: `TypeError [ERR_INVALID_URL]: Invalid URL`.
-    if let Some((code, rest)) = rest.strip_prefix(" [").and_then(|rest| rest.split_once("]: "))
+    if let Some((code, rest)) = rest.strip_prefix(" [").and_then(|rest| search::split_once(rest, "]: "))
         && code.len() <= limits::NAME_IN_MESSAGE_BYTES_MAX
         && is_word(code)
     {
@@ -193,7 +201,9 @@ pub(super) fn is_surely_name(word: &str) -> bool {
         return true;
     }
     let in_package = last.len() < word.len()
-        && (word.contains("::") || word.contains('\\') || word.starts_with(|c: char| c.is_ascii_lowercase()));
+        && (search::has(word, "::")
+            || word.contains('\\')
+            || word.starts_with(|c: char| c.is_ascii_lowercase()));
     capital && in_package && last.len() > 3 && last.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 

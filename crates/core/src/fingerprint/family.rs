@@ -91,6 +91,9 @@ const REFUSALS: &[Signs] = &[
     signs("http 502", &[], &["badgateway"]),
 ];
 
+/// How stores and clouds say that a role lacks a permission.
+const DENIED: Parts = Parts::of(&["access denied", "accessdenied", "not authorized to perform"]);
+
 /// What went wrong between the program and another. gRPC tells beside its deadline how long it resolved and connected.
 #[rustfmt::skip]
 const OF_NETWORK: &[Signs] = &[
@@ -130,7 +133,7 @@ impl Said<'_> {
 
     /// The pool, the disk, the memory or whatever else is used up.
     fn exhausted(&self) -> Option<&'static str> {
-        const POOL: Parts = Parts::of(&["queuepool", "connection not available"]);
+        const POOL: Parts = Parts::of(&["queuepool", "connection not available", "waiting for idle object"]);
         const DRY: Parts =
             Parts::of(&["time", "exhaust", "not available", "full", "limit", "no free", "wait", "unable"]);
         let is_pool = self.words.iter().any(|word| word == "pool") || self.any(POOL);
@@ -144,12 +147,14 @@ impl Said<'_> {
     fn of_refusal(&self) -> Option<&'static str> {
         match self.status() {
             Some("401" | "407") => Some("credentials refused"),
+            Some("403") if self.any(DENIED) => Some("access denied"),
             Some("429") => Some("too many requests"),
             Some("500") => Some("http 500"),
             Some("502") => Some("http 502"),
             Some("503") => Some("http 503"),
             Some("504") => Some("http 504"),
             Some(_) => None,
+            None if self.any(DENIED) => Some("access denied"),
             None => self.first(REFUSALS),
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! What is left is always a piece of the message itself, never something made up.
 
-use self::wrapping::{after_marker, is_generic, of_database, without_label, without_tail};
+use self::wrapping::{
+    after_marker, is_generic, of_database, without_label, without_name_behind, without_tail,
+};
 use crate::fingerprint::template::Template;
 use crate::fingerprint::{error_type, excerpt, search};
 use crate::limits;
@@ -32,13 +34,15 @@ pub(super) struct Core<'a> {
 pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'a> {
     let mut text = excerpt::beginning(message, limits::TEMPLATE_SOURCE_BYTES_MAX).trim();
     let mut error_type = "";
+    // Most messages hold no marker at all, and none is looked for in each of their parts.
+    let is_marked = wrapping::is_marked(text);
     for _ in 0..limits::CAUSES_MAX {
         text = without_name(without_label(text), reported);
         if let Some((name, inner)) = shown(text) {
             (error_type, text) = (name, inner);
             continue;
         }
-        if let Some(rest) = after_marker(text) {
+        if is_marked && let Some(rest) = after_marker(text) {
             text = rest;
             continue;
         }
@@ -50,7 +54,7 @@ pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'
             text = rest;
             continue;
         }
-        if let Some(rest) = of_database(text) {
+        if is_marked && let Some(rest) = of_database(text) {
             text = rest;
             continue;
         }
@@ -64,7 +68,8 @@ pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'
             Some(_) | None => break,
         }
     }
-    let text = without_tail(meaningful(text));
+    let text = without_name_behind(meaningful(text));
+    let text = if is_marked { without_tail(text) } else { text };
     let text = match style {
         Style::Chained => nearest_root(text),
         Style::AsWritten if text.starts_with(|c: char| c.is_lowercase()) => nearest_root(text),
@@ -129,6 +134,15 @@ fn announces(line: &str) -> bool {
 /// The root of `handle: load order 7: sql: no rows`, what its library says in front, and the nearest words around
 /// them: where no frames are told, only those words tell which query found no rows.
 fn nearest_root(text: &str) -> &str {
+    root_within(text, 1)
+}
+
+/// The root and what its library says in front: the place of the failure tells the rest.
+pub(super) fn root_alone(text: &str) -> &str {
+    root_within(text, 0)
+}
+
+fn root_within(text: &str, contexts_max: usize) -> &str {
     let starts = segments(text);
     let mut from = *starts.last().unwrap_or(&0);
     // A root that names a constraint or a field is told well enough by it.
@@ -147,7 +161,7 @@ fn nearest_root(text: &str) -> &str {
             contexts = contexts.max(usize::from(Template::of(segment).has_resource()));
         } else {
             contexts += 1;
-            if contexts > 1 {
+            if contexts > contexts_max {
                 break;
             }
         }

@@ -11,6 +11,7 @@ use crate::fingerprint::frame::Origin;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::message::{self, Style};
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search::{self, Parts};
 use crate::fingerprint::template::{HasFrames, Template, vocabulary};
 use crate::fingerprint::{error_type, excerpt};
 use crate::limits;
@@ -51,7 +52,7 @@ impl<'a> Root<'a> {
         };
         let style = style(reported, Some(backtrace.language));
         let place = Place::of(&backtrace, reported);
-        let told = backtrace.causes.iter().rposition(tells);
+        let told = root_of(&backtrace);
         let inner = told.map(|root| told_by(&backtrace.causes[root], style)).unwrap_or_default();
         let seen = told.map(|root| seen_by_program(&backtrace, root, &inner.1));
         let inner = match seen {
@@ -59,14 +60,20 @@ impl<'a> Root<'a> {
             Some(_) | None => inner,
         };
         let is_chained = seen.is_some_and(|at| at > 0);
-        let (error_type, said) = told_best(message, reported, &backtrace, inner, is_chained);
+        let inner = Inner { error_type: inner.0, message: inner.1, is_chained };
+        let (error_type, said) = told_best(message, reported, backtrace.language, inner);
         let told_outside = if is_chained && seen == told && !names_something(&said) {
             told_outside(&backtrace, &said)
         } else {
             Vec::new()
         };
-        let is_led = place.has_frames == HasFrames::Yes && place.is_of_library;
-        let message = if is_led { without_operation(said) } else { said };
+        let message = match place.has_frames {
+            HasFrames::Yes if style == Style::Chained && place.tells() => {
+                shortened(said, message::root_alone)
+            }
+            HasFrames::Yes if place.is_of_library => shortened(said, message::without_operation),
+            HasFrames::Yes | HasFrames::No => said,
+        };
         Root {
             language: Some(backtrace.language),
             error_type,
@@ -97,10 +104,11 @@ impl<'a> Root<'a> {
     }
 }
 
-fn without_operation(said: Cow<'_, str>) -> Cow<'_, str> {
+/// A piece of what was said.
+fn shortened(said: Cow<'_, str>, piece: fn(&str) -> &str) -> Cow<'_, str> {
     match said {
-        Cow::Borrowed(text) => Cow::Borrowed(message::without_operation(text)),
-        Cow::Owned(text) => Cow::Owned(message::without_operation(&text).to_string()),
+        Cow::Borrowed(text) => Cow::Borrowed(piece(text)),
+        Cow::Owned(text) => Cow::Owned(piece(&text).to_string()),
     }
 }
 
@@ -112,23 +120,29 @@ fn backtrace_in<'a>(message: &'a str, rules: &FingerprintRules) -> Option<Backtr
     Backtrace::read(message, rules).filter(|it| it.causes.iter().any(|cause| cause.frames.seen > 0))
 }
 
+/// What a backtrace tells of its root, and whether other errors are wrapped around it.
+struct Inner<'a> {
+    error_type: String,
+    message: Cow<'a, str>,
+    is_chained: bool,
+}
+
 /// Name and words of the root, out of the message and of what the backtrace tells. Is it one error told twice, or an
 /// error and what is behind it?
 fn told_best<'a>(
     message: &'a str,
     reported: &str,
-    backtrace: &Backtrace<'a>,
-    inner: (String, Cow<'a, str>),
-    is_chained: bool,
+    language: Language,
+    inner: Inner<'a>,
 ) -> (String, Cow<'a, str>) {
-    let style = style(reported, Some(backtrace.language));
+    let style = style(reported, Some(language));
     let stated = message::core(message, reported, style);
     let named = || {
         let names = [stated.error_type, reported];
         names.iter().map(|name| error_type::normalise(name)).find(|name| !name.is_empty()).unwrap_or_default()
     };
-    let own_type = if says_all_in_words(backtrace.language) { String::new() } else { named() };
-    let (inner_type, inner_message) = inner;
+    let own_type = if says_all_in_words(language) { String::new() } else { named() };
+    let Inner { error_type: inner_type, message: inner_message, is_chained } = inner;
     let is_nothing = inner_type.is_empty() && inner_message.is_empty();
     let is_other = !inner_type.is_empty() && inner_type != own_type;
     // A message that goes on behind what the backtrace tells makes the backtrace that of a wrapping.
@@ -177,6 +191,19 @@ fn style(reported: &str, language: Option<Language>) -> Style {
         None if error_type::normalise(reported).is_empty() => Style::AsWritten,
         None => Style::Plain,
     }
+}
+
+/// Which cause tells the root: the innermost that tells anything. An open circuit names the failure that opened it,
+/// long ago, as its cause; the letter failed because of the circuit.
+fn root_of(backtrace: &Backtrace<'_>) -> Option<usize> {
+    let is_circuit = |cause: &Cause<'_>| {
+        search::has_any(
+            cause.error_type,
+            const { Parts::of(&["BrokenCircuit", "CircuitBreakerOpen", "CallNotPermitted"]) },
+        )
+    };
+    let causes = &backtrace.causes;
+    causes.iter().position(is_circuit).or_else(|| causes.iter().rposition(tells))
 }
 
 fn tells(cause: &Cause<'_>) -> bool {

@@ -77,17 +77,48 @@ pub(super) fn has_any(text: &str, parts: Parts) -> bool {
     find_any(text, parts).is_some()
 }
 
-/// Whether a sorted table of words in small letters holds a word, whatever its case.
-pub(super) fn is_word_of(table: &[&str], word: &str) -> bool {
-    let mut lower = [0_u8; WORD_BYTES_MAX];
-    let Some(lower) = lower.get_mut(..word.len()) else { return false };
-    lower.copy_from_slice(word.as_bytes());
-    lower.make_ascii_lowercase();
-    table.binary_search_by(|entry| entry.as_bytes().cmp(lower)).is_ok()
+/// A sorted table of words in small letters. Most words are in no table, which a glance at a few of their bytes tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    words: &'static [&'static str],
+    /// One bit for each kind of word that the table holds.
+    kinds: [u64; KINDS / 64],
 }
 
+const KINDS: usize = 512;
+
 /// No table holds longer words.
-const WORD_BYTES_MAX: usize = 24;
+const WORD_BYTES_MAX: usize = 32;
+
+/// What a glance tells of a word in small letters: its length, its first and its last letter.
+const fn kind(word: &[u8]) -> usize {
+    let (first, last) = (word[0] as usize, word[word.len() - 1] as usize);
+    (first * 37 + last * 5 + word.len() * 67) % KINDS
+}
+
+impl Words {
+    pub const fn of(words: &'static [&'static str]) -> Words {
+        let mut kinds = [0; KINDS / 64];
+        let mut at = 0;
+        while at < words.len() {
+            let kind = kind(words[at].as_bytes());
+            kinds[kind / 64] |= 1 << (kind % 64);
+            at += 1;
+        }
+        Words { words, kinds }
+    }
+
+    /// Whether the table holds a word, whatever its case.
+    pub fn has(&self, word: &str) -> bool {
+        let mut lower = [0_u8; WORD_BYTES_MAX];
+        let Some(lower) = lower.get_mut(..word.len()).filter(|lower| !lower.is_empty()) else { return false };
+        lower.copy_from_slice(word.as_bytes());
+        lower.make_ascii_lowercase();
+        let kind = kind(lower);
+        self.kinds[kind / 64] & 1 << (kind % 64) != 0
+            && self.words.binary_search_by(|entry| entry.as_bytes().cmp(lower)).is_ok()
+    }
+}
 
 /// What stands before and behind a part.
 pub(super) fn split_once<'a>(text: &'a str, part: &str) -> Option<(&'a str, &'a str)> {
@@ -101,10 +132,13 @@ pub(super) fn first_line(text: &str) -> &str {
     text[..end].strip_suffix('\r').unwrap_or(&text[..end])
 }
 
-/// Whether `is_word_of` can find every word of a table.
 #[cfg(test)]
-pub(super) fn is_table(table: &[&str]) -> bool {
-    table.is_sorted() && table.iter().all(|word| is_word_of(table, &word.to_ascii_uppercase()))
+impl Words {
+    /// Whether each word can be found, and none twice.
+    pub fn is_table(&self) -> bool {
+        self.words.is_sorted_by(|one, next| one < next)
+            && self.words.iter().all(|word| self.has(word) && self.has(&word.to_ascii_uppercase()))
+    }
 }
 
 #[cfg(test)]

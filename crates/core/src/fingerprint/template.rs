@@ -13,6 +13,7 @@ mod number;
 mod quoted;
 mod random;
 mod scan;
+mod status;
 pub(super) mod vocabulary;
 mod word;
 
@@ -48,6 +49,7 @@ impl<'a> Template<'a> {
         let mut pieces = scan::pieces(source);
         names::hide(source, &mut pieces);
         names::hide_runs(source, &mut pieces);
+        status::hide_phrases(source, &mut pieces);
         Template { source, pieces }
     }
 

@@ -3,6 +3,13 @@
 
 use super::corpus::fingerprints_of;
 
+mod compiled;
+mod jvm;
+mod messages;
+mod mixed;
+mod python;
+mod scripts;
+
 /// Reports in the form of the corpora. Groups of one letter type must stay apart.
 #[track_caller]
 fn check(text: &str) {

@@ -7,6 +7,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::Frame;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -27,7 +28,7 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
         {
             // The other members of an aggregate failed beside the first.
             break;
-        } else if text.starts_with("---> ") || text.contains(" ---> ") {
+        } else if text.starts_with("---> ") || search::has(text, " ---> ") {
             for (position, head) in text.split("---> ").enumerate() {
                 let head = head.trim().trim_start_matches("(Inner Exception #0) ").trim_end_matches("<---");
                 if head.is_empty() {
@@ -73,7 +74,9 @@ pub(super) fn name(frame: Frame<'_>) -> String {
     // A method that a person wrote stands in angle brackets inside what the compiler made of it.
     let written = function
         .match_indices('<')
-        .filter_map(|(at, _)| function[at + 1..].split_once('>').map(|(method, _)| (at, method)))
+        .filter_map(|(at, _)| {
+            function[at + 1..].split_once('>').map(|(method, _)| (at, method.trim_start_matches('<')))
+        })
         .find(|(_, method)| !method.is_empty());
     let (class, method) = match written {
         Some((at, method)) => {
@@ -150,6 +153,7 @@ mod tests {
             ("Acme.Foo..ctor", "Foo.ctor"),
             ("Acme.Program.<Main>g__Local|0_1", "Program.Main"),
             ("Acme.Foo.<>c.<Bar>b__3_0", "Foo.Bar"),
+            ("Acme.Foo.<>c__DisplayClass4_0.<<BarAsync>b__0>d.MoveNext", "Foo.BarAsync"),
             ("Acme.Outer+Inner.Run", "Inner.Run"),
             ("Run", "Run"),
         ] {

@@ -5,6 +5,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::Frame;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -51,20 +52,20 @@ pub(super) fn is_frame(text: &str) -> bool {
 fn frame(text: &str) -> Option<Frame<'_>> {
     let (package, rest) = match text.strip_prefix('(') {
         Some(rest) => {
-            let (package, rest) = rest.split_once(") ")?;
+            let (package, rest) = search::split_once(rest, ") ")?;
             (package.split(' ').next().unwrap_or(package), rest)
         }
         None => ("", text),
     };
     let is_source =
         |file: &str| [".ex", ".exs", ".erl", ".eex", ".heex"].iter().any(|end| file.ends_with(end));
-    if let Some((place, function)) = rest.split_once(": ") {
+    if let Some((place, function)) = search::split_once(rest, ": ") {
         let (file, line) = place.rsplit_once(':')?;
         let counts = line.bytes().all(|byte| byte.is_ascii_digit());
         return (counts && is_source(file)).then_some(Frame { function, place: file, package });
     }
     // Functions without a source: `(stdlib 5.0) :lists.foreach/2`.
-    let bare = !package.is_empty() && rest.contains('/') && rest.contains('.') && !rest.contains(": ");
+    let bare = !package.is_empty() && rest.contains('/') && rest.contains('.') && !search::has(rest, ": ");
     bare.then_some(Frame { function: rest, place: "", package })
 }
 
@@ -74,7 +75,7 @@ pub(super) fn name(frame: Frame<'_>) -> String {
     // `anonymous fn/1 in MyApp.Gateway.charge/2`.
     let function = function.rsplit(" in ").next().unwrap_or(function);
     // `MyApp.Gateway."-charge/2-fun-0-"/1`.
-    let (module, own) = match function.split_once(".\"-") {
+    let (module, own) = match search::split_once(function, ".\"-") {
         Some((module, inner)) => (module, inner.split('-').next().unwrap_or(inner)),
         None => {
             let slash = function.find('/').or_else(|| function.find('(')).unwrap_or(function.len());

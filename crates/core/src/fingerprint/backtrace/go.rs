@@ -82,7 +82,7 @@ pub(super) fn is_place(line: &str) -> bool {
         return false;
     };
     (path.contains('/') || path.contains('\\'))
-        && !path.contains(": ")
+        && !search::has(path, ": ")
         && rest.starts_with(|c: char| c.is_ascii_digit())
         && !path.contains(' ')
 }

@@ -8,6 +8,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::Frame;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     let mut causes: Vec<Cause<'a>> = vec![Cause::default()];
@@ -63,7 +64,7 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
 }
 
 fn without_thread(text: &str) -> &str {
-    let rest = text.strip_prefix("Exception in thread \"").and_then(|rest| rest.split_once("\" "));
+    let rest = text.strip_prefix("Exception in thread \"").and_then(|rest| search::split_once(rest, "\" "));
     rest.map_or(text, |(_, rest)| rest)
 }
 

@@ -6,6 +6,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::Frame;
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 use crate::limits;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
@@ -57,15 +58,15 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
 
 /// Takes away what logs and the engine write in front.
 fn without_label(text: &str) -> &str {
-    let text = text.find("Uncaught ").map_or(text, |at| &text[at + 9..]);
-    text.find("[object] (").map_or(text, |at| &text[at + 10..])
+    let text = search::find(text, "Uncaught ").map_or(text, |at| &text[at + 9..]);
+    search::find(text, "[object] (").map_or(text, |at| &text[at + 10..])
 }
 
 /// `Type: message`, and Laravel's `Type(code: 0): message`.
 fn head_of(text: &str) -> (&str, &str) {
-    if let Some((name, rest)) = text.split_once("(code: ")
+    if let Some((name, rest)) = search::split_once(text, "(code: ")
         && !name.contains(' ')
-        && let Some((_, message)) = rest.split_once("): ")
+        && let Some((_, message)) = search::split_once(rest, "): ")
     {
         return (name, message);
     }
@@ -76,7 +77,7 @@ fn head_of(text: &str) -> (&str, &str) {
 fn located(text: &str) -> (&str, &str) {
     for separator in [" in ", " at "] {
         if let Some((message, place)) = text.rsplit_once(separator)
-            && let Some((file, _)) = place.split_once(".php")
+            && let Some((file, _)) = search::split_once(place, ".php")
             && !file.contains(' ')
         {
             let end = message.len() + separator.len() + file.len() + 4;
@@ -99,7 +100,7 @@ fn frame(text: &str) -> Option<(&str, &str)> {
     if rest.starts_with("{main}") {
         return Some(("", rest));
     }
-    let (called_in, function) = rest.split_once(": ")?;
+    let (called_in, function) = search::split_once(rest, ": ")?;
     if called_in.starts_with("[internal") {
         return Some(("", function));
     }
@@ -110,7 +111,7 @@ fn frame(text: &str) -> Option<(&str, &str)> {
 /// Class and function: `PaymentGateway.charge`.
 pub(super) fn name(frame: Frame<'_>) -> String {
     let function = frame.function.trim();
-    let function = match function.find("{closure:") {
+    let function = match search::find(function, "{closure:") {
         // Since 8.4 a closure names the function around it.
         Some(at) => function[at + 9..].split("():").next().unwrap_or(function),
         None => function,

@@ -5,6 +5,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::{Frame, file_stem};
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
     // Groups stand before what they hold; chains stand behind what caused them.
@@ -30,7 +31,7 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
         {
             push(&mut chain, Cause::default());
             in_traceback = false;
-        } else if text.contains("Traceback (most recent call last)") {
+        } else if search::has(text, "Traceback (most recent call last)") {
             in_traceback = true;
         } else if let Some(frame) = frame(text) {
             in_traceback = true;
@@ -73,7 +74,7 @@ fn without_margin(line: &str) -> &str {
 /// `+-+---------------- 1 ----------------`.
 fn member_of_group(text: &str) -> Option<&str> {
     let number = text.strip_prefix('+')?.trim_matches(['-', '+', ' ']);
-    (text.contains("----") && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    (search::has(text, "----") && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
         .then_some(number)
 }
 
@@ -83,7 +84,7 @@ pub(super) fn is_frame(text: &str) -> bool {
 
 fn frame(text: &str) -> Option<Frame<'_>> {
     let (place, rest) = text.strip_prefix("File \"")?.split_once("\", line ")?;
-    let function = rest.split_once(", in ").map_or("<module>", |(_, function)| function);
+    let function = search::split_once(rest, ", in ").map_or("<module>", |(_, function)| function);
     Some(Frame { function: function.trim(), place, package: "" })
 }
 

@@ -49,13 +49,13 @@ pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cau
 /// Name and message of `undefined method 'x' for nil (NoMethodError)` and of `NoMethodError: undefined …`.
 fn head_of(text: &str) -> (&str, &str) {
     if let Some((message, name)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("))
-        && (error_type::is_surely_name(name) || name.contains("::"))
+        && (error_type::is_surely_name(name) || search::has(name, "::"))
         && !name.contains(' ')
     {
         return (name, message);
     }
     // Rails: `ActiveRecord::RecordNotFound (Couldn't find Order):`.
-    if let Some((name, message)) = text.split_once(" (")
+    if let Some((name, message)) = search::split_once(text, " (")
         && error_type::is_surely_name(name)
     {
         return (name, message.trim_end_matches(':').trim_end_matches(')'));
@@ -69,12 +69,12 @@ pub(super) fn place_of(text: &str) -> Option<(&str, &str)> {
     let at = search::find(text, ":in ").filter(|at| text[at + 4..].starts_with(['\'', '`', '"']))?;
     let (place, line) = text[..at].rsplit_once(':')?;
     let counts = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
-    (counts && !place.is_empty() && !place.contains(": ")).then(|| (place, &text[at + 5..]))
+    (counts && !place.is_empty() && !search::has(place, ": ")).then(|| (place, &text[at + 5..]))
 }
 
 /// The label, and the message if this line is also the head.
 fn label_of(rest: &str) -> (&str, Option<&str>) {
-    match rest.split_once("': ") {
+    match search::split_once(rest, "': ") {
         Some((label, message)) => (label, Some(message)),
         None => (rest.trim_end_matches(['\'', '`', '"']), None),
     }
@@ -86,6 +86,8 @@ pub(super) fn name(frame: Frame<'_>) -> String {
     // `block (2 levels) in charge`, `rescue in charge`.
     let label = label.rsplit(" in ").next().unwrap_or(label);
     let method = label.rsplit(['#', '.']).next().unwrap_or(label);
+    // Rails compiles views: `_app_views_mail_html_erb___2211_7000`.
+    let method = method.find("___").map_or(method, |at| &method[..at]);
     format!("{}.{method}", file_stem(frame.place))
 }
 

@@ -5,6 +5,7 @@ use crate::fingerprint::error_type;
 use crate::fingerprint::frame::{Frame, file_stem};
 use crate::fingerprint::language::Language;
 use crate::fingerprint::rules::FingerprintRules;
+use crate::fingerprint::search;
 use crate::limits;
 
 pub(super) fn causes<'a>(lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
@@ -94,7 +95,7 @@ fn panic(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with("thread ") {
         return None;
     }
-    let (_, rest) = text.split_once(" panicked at ")?;
+    let (_, rest) = search::split_once(text, " panicked at ")?;
     if let Some(message) = rest.strip_prefix('\'')
         && let Some((message, place)) = message.rsplit_once("', ")
     {
@@ -106,17 +107,19 @@ fn panic(text: &str) -> Option<(&str, &str)> {
 /// Whether a line is the first of a frame, as `  12: orders::gateway::charge` is.
 pub(super) fn is_frame(text: &str) -> bool {
     let is_path = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
-    let path = |name: &str| name.contains("::") && name.bytes().take_while(|byte| is_path(*byte)).count() > 4;
+    let path =
+        |name: &str| search::has(name, "::") && name.bytes().take_while(|byte| is_path(*byte)).count() > 4;
     numbered(text).is_some_and(|name| path(name.trim_start_matches(['<', '&'])))
 }
 
 /// What stands behind the number of a line: `  12: orders::gateway::charge`.
 fn numbered(text: &str) -> Option<&str> {
-    let (number, rest) = text.split_once(": ")?;
+    let (number, rest) = search::split_once(text, ": ")?;
     let counts = !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
     let rest = rest.trim_start();
     // Some print the address first: `0x55d3c1 - orders::main`.
-    let rest = rest.strip_prefix("0x").and_then(|it| it.split_once(" - ")).map_or(rest, |(_, name)| name);
+    let rest =
+        rest.strip_prefix("0x").and_then(|it| search::split_once(it, " - ")).map_or(rest, |(_, name)| name);
     counts.then_some(rest)
 }
 
@@ -144,7 +147,7 @@ fn without_types(function: &str) -> String {
     let mut plain = String::with_capacity(function.len());
     let mut rest = function;
     if let Some(own) = rest.strip_prefix('<')
-        && let Some((owner, method)) = own.split_once(">::")
+        && let Some((owner, method)) = search::split_once(own, ">::")
     {
         let owner = owner.split(" as ").next().unwrap_or(owner);
         plain.push_str(owner.trim_start_matches(['&', '<']).split('<').next().unwrap_or(owner));

@@ -3,7 +3,7 @@
 //! Each of these comes and goes with the layer that reports. Nothing here may take away the last words that are left.
 
 use crate::fingerprint::error_type;
-use crate::fingerprint::search::{self, Parts};
+use crate::fingerprint::search::{self, Parts, Words};
 use crate::fingerprint::template::Template;
 use crate::limits;
 
@@ -20,25 +20,44 @@ const LABELS: &[&str] = &[
     "(in promise) ",
 ];
 
-/// Takes labels, and brackets that name a worker or a request, away from the front, and the constructor that newer
-/// versions of PHP no longer name.
+/// Takes labels, and brackets that name a worker or a request, away from the front.
 pub(super) fn without_label(text: &str) -> &str {
+    // Newer versions of PHP no longer name the constructor that failed.
     let text = match text.split_once("::__construct(): ") {
         Some((class, rest)) if !class.contains(' ') => rest,
         Some(_) | None => text,
     };
-    let text = without_brackets(text.trim_start());
+    let text = without_brackets(without_time(text.trim_start()));
     let text = LABELS.iter().find_map(|label| text.strip_prefix(label)).unwrap_or(text).trim_start();
     // `thread 'main' panicked at src/main.rs:1:2:` and the message behind it.
+    if !text.starts_with("thread ") && !text.starts_with("panicked at ") {
+        return text;
+    }
     let end = search::find(text, "\n").unwrap_or(text.len());
-    match search::find(&text[..end], "panicked at ") {
-        Some(at) if text[..at].is_empty() || text.starts_with("thread ") => {
-            let line = text[at..end].trim_end();
-            if line.ends_with(':') && end < text.len() {
-                return text[end..].trim_start();
-            }
-            let behind = search::find(&text[at..], ": ").map(|colon| text[at + colon + 2..].trim_start());
-            behind.filter(|rest| !rest.is_empty()).unwrap_or(text)
+    let Some(at) = search::find(&text[..end], "panicked at ") else { return text };
+    if text[at..end].trim_end().ends_with(':') && end < text.len() {
+        return text[end..].trim_start();
+    }
+    let behind = search::split_once(&text[at..], ": ").map(|(_, rest)| rest.trim_start());
+    behind.filter(|rest| !rest.is_empty()).unwrap_or(text)
+}
+
+/// `2026-01-02 10:00:00,119 ERROR …`, as a log begins its lines. A time without a level may belong to the sentence.
+fn without_time(text: &str) -> &str {
+    let is_time = |word: &str| {
+        word.len() >= 8
+            && word.starts_with(|c: char| c.is_ascii_digit())
+            && word.bytes().all(|b| {
+                b.is_ascii_digit() || matches!(b, b'-' | b':' | b'.' | b',' | b'T' | b'Z' | b'+' | b'/')
+            })
+    };
+    let mut rest = text;
+    while let Some((_, behind)) = rest.split_once(' ').filter(|(word, _)| is_time(word)) {
+        rest = behind.trim_start();
+    }
+    match rest.split_once(' ') {
+        Some((level, message)) if rest.len() < text.len() && is_level(level.trim_end_matches(':')) => {
+            message.trim_start()
         }
         Some(_) | None => text,
     }
@@ -61,40 +80,51 @@ fn is_level(word: &str) -> bool {
     matches!(word, "ERROR" | "WARN" | "WARNING" | "error" | "CRITICAL" | "FATAL" | "Error" | "SEVERE")
 }
 
-/// Words that announce a cause. Each ends with a space.
-const MARKERS: &[&str] =
-    &["nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: "];
+/// Words that announce a cause.
+const MARKERS: Parts =
+    Parts::of(&["nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: "]);
 
 /// What stands behind the last words that announce a cause.
 pub(super) fn after_marker(text: &str) -> Option<&str> {
     // The processes of Elixir tell the end of another one on a line of its own.
-    if let Some(at) = search::rfind(text, "** (").filter(|at| text[..*at].ends_with([' ', '\n', '\t'])) {
+    if text.contains('*')
+        && let Some(at) = search::rfind(text, "** (")
+        && text[..at].ends_with([' ', '\n', '\t'])
+    {
         return Some(&text[at..]);
     }
     let line = search::first_line(text);
-    let is_announced = |at: &usize| MARKERS.iter().any(|marker| line[..*at].ends_with(marker));
-    let spaces = line.bytes().enumerate().filter(|(_, byte)| *byte == b' ').map(|(at, _)| at + 1);
-    let announced = spaces.rev().find(is_announced)?;
-    let rest = text[announced..].trim_start();
+    let mut announced = None;
+    let mut from = 0;
+    while let Some(at) = search::find_any(&line[from..], MARKERS) {
+        from += at + 1;
+        announced = Some(from);
+    }
+    // Each marker ends with `: ` but the first.
+    let behind = &line[announced?..];
+    let rest = behind
+        .strip_prefix("ested exception is ")
+        .or_else(|| search::split_once(behind, ": ").map(|it| it.1))?;
+    let rest = text[line.len() - rest.len()..].trim_start();
     (!rest.is_empty()).then_some(rest)
 }
-
-/// What a database's own words begin with, or the statement before them.
-const OF_DATABASE: Parts = Parts::of(&["ERROR: ", "FATAL: ", "SQLSTATE[", "SQL ["]);
 
 /// A database's own words behind whatever its caller said: `insert row 7: ERROR: column …`.
 pub(super) fn of_database(text: &str) -> Option<&str> {
     let line = search::first_line(text);
-    if !search::has_any(line, OF_DATABASE) {
-        return None;
-    }
     let inner = |at: &usize| *at > 0 && line[..*at].ends_with([' ', '[', '(', '\t']);
     let severity = ["ERROR: ", "FATAL: "].iter().find_map(|marker| {
         let at = search::find(line, marker).filter(inner)?;
         line[..at].trim_end().ends_with([':', ';', '[', '(']).then_some(at + marker.len())
     });
+    let vendor = || {
+        search::find(line, "ORA-")
+            .filter(inner)
+            .filter(|at| line[at + 4..].starts_with(|c: char| c.is_ascii_digit()))
+    };
     let from = severity
         .or_else(|| search::find(line, "SQLSTATE[").filter(inner))
+        .or_else(vendor)
         .or_else(|| behind_statement(line))?;
     let rest = text[from..].trim_start();
     // The row that is in the way follows, and the statement.
@@ -125,13 +155,27 @@ const TAILS: Parts = Parts::of(&[
 pub(super) fn without_tail(text: &str) -> &str {
     let line = search::find(text, "\n").unwrap_or(text.len());
     let end = search::find_any(&text[..line], TAILS).filter(|at| *at > 0).unwrap_or(text.len());
-    let text = &text[..end];
-    let line = &text[..search::find(text, "\n").unwrap_or(text.len())];
-    // Ruby repeats the name behind the message: `duplicate key (ActiveRecord::RecordNotUnique)`.
-    match line.trim_end().strip_suffix(')').and_then(|line| line.rsplit_once(" (")) {
+    &text[..end]
+}
+
+/// Ruby repeats the name behind the message: `duplicate key (ActiveRecord::RecordNotUnique)`.
+pub(super) fn without_name_behind(text: &str) -> &str {
+    let line = search::first_line(text).trim_end();
+    match line.strip_suffix(')').and_then(|line| line.rsplit_once(" (")) {
         Some((before, name)) if error_type::is_surely_name(name) && !before.trim().is_empty() => before,
         Some(_) | None => text,
     }
+}
+
+/// Everything that `after_marker`, `of_database` and `without_tail` look for.
+#[rustfmt::skip]
+const MARKS: Parts = Parts::of(&[
+    "** (", "nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: ", "ERROR: ", "FATAL: ", "SQLSTATE[", "SQL [", "ORA-",
+    ", called in ", ". script: ", ". Stack trace", " (called from ", " (Client.Timeout exceeded", "; see logs", ". See logs",
+]);
+
+pub(super) fn is_marked(text: &str) -> bool {
+    search::has_any(text, MARKS)
 }
 
 /// Takes away the operation that failed, where a reason follows: `Failed to upload a to b: access denied`. Only for
@@ -182,14 +226,19 @@ pub(super) fn is_generic(segment: &str) -> bool {
     if names_a_run(segment) {
         return true;
     }
-    let (mut failed, mut handled, mut other, mut words) = (false, false, 0_usize, 0_usize);
+    let (mut failed, mut handled, mut spoken) = (false, false, false);
+    let (mut other, mut words) = (0_usize, 0_usize);
     for word in Unquoted::of(segment) {
         words += 1;
-        let (fails, handles) = (search::is_word_of(FAILURES, word), search::is_word_of(HANDLING, word));
+        let (fails, handles) = (FAILURES.has(word), HANDLING.has(word));
         failed |= fails;
         handled |= handles;
-        if word.is_empty() || fails || handles || search::is_word_of(GENERIC, word) || is_value_or_name(word)
-        {
+        if fails || handles || GENERIC.has(word) || word.bytes().all(|byte| byte.is_ascii_digit()) {
+            spoken = true;
+            continue;
+        }
+        // The code of a vendor is a value as well, and says all where nothing else is said.
+        if is_value_or_name(word) {
             continue;
         }
         other += 1;
@@ -199,7 +248,7 @@ pub(super) fn is_generic(segment: &str) -> bool {
     }
     let named = segment.bytes().any(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'.' | b'_' | b'\\'));
     // `Error while handling order 7` says no more than the letter's type does.
-    other == 0 && (!named || failed || handled) || failed && handled && other <= 2 && words <= 9
+    other == 0 && spoken && (!named || failed || handled) || failed && handled && other <= 2 && words <= 9
 }
 
 /// `pod api-7d9c-x2x9k`, `tenant acme`, `worker-3`: which of many it was.
@@ -211,11 +260,10 @@ fn names_a_run(segment: &str) -> bool {
     let noun = first.split(['-', '_', '[', '/']).next().unwrap_or(first);
     match second {
         Some(second) => {
-            search::is_word_of(RUNS, first)
-                && (has_digit(second) || second.contains('-') || segment.contains('='))
+            RUNS.has(first) && (has_digit(second) || second.contains('-') || segment.contains('='))
                 || first.eq_ignore_ascii_case("tenant")
         }
-        None => search::is_word_of(RUNS, noun) && has_digit(first),
+        None => RUNS.has(noun) && has_digit(first),
     }
 }
 
@@ -271,45 +319,127 @@ fn is_value_or_name(word: &str) -> bool {
 
 /// Nouns whose number or name says which of many runs, machines or requests failed.
 #[rustfmt::skip]
-const RUNS: &[&str] = &[
+static RUNS: Words = Words::of(&[
     "attempt", "batch", "cid", "consumer", "container", "correlation", "delivery", "event", "host", "instance", "jid", "job", "jobid",
     "message", "msg", "node", "offset", "partition", "pid", "pod", "process", "replica", "req", "request", "requestid", "retry", "rid",
     "run", "shard", "span", "task", "tenant", "thread", "tid", "trace", "traceid", "worker",
-];
+]);
 
 /// Words that say that something went wrong and not what.
 #[rustfmt::skip]
-const FAILURES: &[&str] = &[
+static FAILURES: Words = Words::of(&[
     "aborted", "can't", "cannot", "could", "couldn't", "crashed", "encountered", "err", "error", "errored", "errors", "exception", "fail",
     "failed", "fails", "failure", "fatal", "occurred", "panic", "raised", "rejected", "threw", "thrown", "unable", "uncaught",
     "unexpected", "unhandled",
-];
+]);
 
 /// Words for what is done with any letter.
 #[rustfmt::skip]
-const HANDLING: &[&str] = &[
+static HANDLING: Words = Words::of(&[
     "consume", "consumer", "consuming", "dispatch", "dispatching", "execute", "executing", "execution", "handle", "handler", "handling",
     "listener", "perform", "performing", "process", "processing", "running", "subscriber", "worker",
-];
+]);
 
 /// Words that go with the others and tell nothing alone.
 #[rustfmt::skip]
-const GENERIC: &[&str] = &[
+static GENERIC: Words = Words::of(&[
     "a", "after", "all", "an", "and", "at", "attempt", "attempts", "been", "by", "cause", "caused", "command", "critical", "delivery",
     "during", "event", "events", "exceeded", "exhausted", "final", "finally", "for", "from", "gave", "giving", "has", "have", "in", "is",
     "its", "job", "jobs", "last", "letter", "max", "maximum", "message", "messages", "method", "more", "no", "not", "of", "on", "reached",
     "recovered", "retries", "retry", "retrying", "root", "run", "s", "severe", "step", "task", "tasks", "the", "time", "times", "to",
     "tries", "try", "up", "warning", "was", "when", "while", "with", "wrapped",
-];
+]);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn labels_times_and_workers_in_front_go_and_errors_stay() {
+        for (text, expected) in [
+            ("Uncaught boom", "boom"),
+            ("[job=77] boom", "boom"),
+            ("[worker-3] boom", "boom"),
+            ("2026-03-11 08:15:02,119 ERROR [worker-3] boom", "boom"),
+            ("thread 'main' panicked at src/main.rs:1:2:\nboom", "boom"),
+            ("[Errno 111] Connection refused", "[Errno 111] Connection refused"),
+            ("[SSL: WRONG_VERSION_NUMBER] bad", "[SSL: WRONG_VERSION_NUMBER] bad"),
+            ("2026-03-11 is a holiday", "2026-03-11 is a holiday"),
+        ] {
+            assert_eq!(without_label(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_wraps_any_error_is_generic_and_what_tells_one_is_not() {
+        for segment in [
+            "attempt 3 of 5 failed",
+            "Handling \"App\\Message\\RenewContract\" failed",
+            "Error while processing order 7",
+            "job SyncOrders failed",
+            "pod api-7d9c5b6f4-x2x9k",
+            "tenant acme",
+            "Listener method 'public void on()' threw exception",
+        ] {
+            assert!(is_generic(segment), "{segment}");
+        }
+        for segment in [
+            "ORA-00060",
+            "load order 7",
+            "email",
+            "order 12",
+            "E11000",
+            "Invalid amount",
+            "'sku'",
+            "card declined",
+        ] {
+            assert!(!is_generic(segment), "{segment}");
+        }
+    }
+
+    #[test]
+    fn a_databases_own_words_begin_behind_its_callers() {
+        for (text, expected) in [
+            ("insert row 7: ERROR: column \"a\" does not exist", Some("column \"a\" does not exist")),
+            ("could not execute [ERROR: deadlock detected Detail: x] [update …]", Some("deadlock detected")),
+            ("SQL [insert into t]; Duplicate entry '1' for key 'k'", Some("Duplicate entry '1' for key 'k'")),
+            ("close: ORA-00060: deadlock detected", Some("ORA-00060: deadlock detected")),
+            ("query: SQLSTATE[23000]: dup", Some("SQLSTATE[23000]: dup")),
+            ("SQLSTATE[23000]: dup", None),
+            ("ERRORS: 3", None),
+        ] {
+            assert_eq!(of_database(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_operation_gives_way_to_its_reason() {
+        for (text, expected) in [
+            ("Failed to upload a to b: access is denied", "access is denied"),
+            ("Illegal input: Field 'sku' is required here", "Field 'sku' is required here"),
+            ("For input string: \"12,5\"", "For input string: \"12,5\""),
+            ("Unknown currency: no rate known", "Unknown currency: no rate known"),
+            ("Failed to read field `sku`: bad value given", "Failed to read field `sku`: bad value given"),
+        ] {
+            assert_eq!(without_operation(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_an_error_goes() {
+        assert_eq!(without_tail("null given, called in /a.php on line 3"), "null given");
+        assert_eq!(without_tail("READONLY replica. script: 0c7f, on @user_script:1."), "READONLY replica");
+        assert_eq!(without_name_behind("dup (ActiveRecord::RecordNotUnique)"), "dup");
+        assert_eq!(without_name_behind("refused (os error 111)"), "refused (os error 111)");
+        assert_eq!(after_marker("a; nested exception is b: c"), Some("b: c"));
+        assert_eq!(after_marker("x\n    ** (EXIT) time out"), Some("** (EXIT) time out"));
+        assert_eq!(after_marker("nothing"), None);
+    }
+
+    #[test]
     fn tables_can_be_searched() {
-        for table in [RUNS, FAILURES, HANDLING, GENERIC] {
-            assert!(search::is_table(table), "{table:?}");
+        for table in [&RUNS, &FAILURES, &HANDLING, &GENERIC] {
+            assert!(table.is_table(), "{table:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::fingerprint::backtrace::{Backtrace, frame_name};
 use crate::fingerprint::frame::{Frame, Origin, file_stem, program};
 use crate::fingerprint::language::Language;
-use crate::fingerprint::search::{self, Parts};
+use crate::fingerprint::search::{self, Parts, Words};
 use crate::fingerprint::template::HasFrames;
 use crate::limits;
 
@@ -27,6 +27,13 @@ impl Place {
         let is_foreign =
             first.zip(own).is_some_and(|(frame, own)| program::package(backtrace.language, frame) != own);
         Place { frames, has_frames, is_of_library: thrown_by == Some(Origin::Library) || is_foreign }
+    }
+
+    /// Whether the nearest frame tells what was being done, which a loop over all letters does not.
+    pub fn tells(&self) -> bool {
+        let nearest = self.frames.first().map_or("", String::as_str);
+        let function = nearest.rsplit(['.', ':']).next().unwrap_or(nearest);
+        !LOOPS.has(function) && !is_helper(nearest)
     }
 }
 
@@ -87,3 +94,19 @@ const HELPERS: Parts = Parts::of(&[
     "util", "helper", "common", "shared", "abstract", "wrapper", "retry", "middleware", "interceptor", "decorator", "assert", "ensure",
     "precondition", "httpclient", "http_client", "apiclient", "api_client", "restclient", "guard", "closure",
 ]);
+
+/// Functions that take in any letter, and report what became of it.
+#[rustfmt::skip]
+static LOOPS: Words = Words::of(&[
+    "consume", "dispatch", "do", "execute", "handle", "loop", "main", "process", "recover", "report", "run", "serve", "start", "work",
+]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_can_be_searched() {
+        assert!(LOOPS.is_table());
+    }
+}

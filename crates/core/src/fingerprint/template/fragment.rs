@@ -62,6 +62,7 @@ fn is_of_letter(scan: &Scan<'_>, start: usize) -> bool {
     let key = scan.key_of_value(start);
     // `422 (Unprocessable Entity): {…}` ends a sentence before the dump.
     let closed = scan.pieces.last().is_some_and(|last| scan.source[last.end..start].contains(')'));
+    let closed = closed || scan.before(1).eq_ignore_ascii_case("unprocessable");
     key.is_some_and(|key| !vocabulary::is_spoken_key(key))
         || !closed && shown.iter().any(|word| word.eq_ignore_ascii_case(scan.before(0)))
 }

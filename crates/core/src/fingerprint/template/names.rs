@@ -3,30 +3,30 @@
 //! A name is told by the noun before it or by how it is written, never by a list of names.
 
 use super::{Kind, Piece, random, vocabulary};
-use crate::fingerprint::search;
+use crate::fingerprint::search::Words;
 
 /// Nouns of the business: the name behind one is a value.
 #[rustfmt::skip]
-const ENTITIES: &[&str] = &[
+static ENTITIES: Words = Words::of(&[
     "account", "airline", "article", "author", "bank", "branch", "brand", "buyer", "carrier", "city", "client", "company", "contact",
     "country", "courier", "customer", "dealer", "depot", "device", "driver", "employee", "file", "filename", "guest", "hotel", "item",
     "location", "member", "merchant", "organisation", "organization", "owner", "partner", "passenger", "patient", "plant", "player",
     "product", "project", "recipient", "region", "restaurant", "retailer", "seller", "sender", "shop", "site", "sku", "store", "student",
     "subscriber", "supplier", "team", "tenant", "user", "username", "vendor", "vessel", "warehouse", "workspace",
-];
+]);
 
 /// Those of them that mean nothing else in a program, so that a bare word in small letters may be a name.
 #[rustfmt::skip]
-const OWNERS: &[&str] = &[
+static OWNERS: Words = Words::of(&[
     "airline", "author", "bank", "brand", "buyer", "carrier", "city", "company", "country", "courier", "customer", "dealer", "depot",
     "employee", "guest", "hotel", "merchant", "organisation", "organization", "partner", "passenger", "patient", "product", "recipient",
     "region", "restaurant", "retailer", "seller", "sender", "shop", "sku", "supplier", "team", "tenant", "user", "username", "vendor",
     "vessel", "warehouse", "workspace",
-];
+]);
 
 /// Words that follow such a noun without being a name: what it does, what is done to it, and what belongs to it.
 #[rustfmt::skip]
-const NO_NAMES: &[&str] = &[
+static NO_NAMES: Words = Words::of(&[
     "a", "about", "access", "account", "accounts", "active", "adapter", "address", "after", "agent", "agreed", "agreement", "allowed",
     "already", "also", "ambiguous", "and", "annotation", "anonymous", "answered", "api", "app", "archived", "are", "as", "associated",
     "at", "attribute", "authentication", "authorization", "balance", "banned", "based", "batch", "be", "bean", "because", "been",
@@ -70,32 +70,50 @@ const NO_NAMES: &[&str] = &[
     "uri", "url", "used", "user", "users", "uses", "validation", "validator", "value", "values", "vanished", "vat", "verified", "version",
     "view", "volume", "waiting", "wallet", "wants", "warned", "was", "webhook", "went", "were", "when", "where", "which", "while", "who",
     "will", "with", "within", "without", "worker", "would", "writer", "wrong", "you", "your", "zip", "zone",
-];
+]);
 
 /// Whether a name follows such a word. Prepositions count where the name is capitalised.
 pub(super) fn is_entity(word: &str) -> bool {
-    search::is_word_of(ENTITIES, word) || matches!(word, "for" | "by" | "named")
+    ENTITIES.has(word) || matches!(word, "for" | "by" | "named")
 }
 
 /// Whether a bare word behind a noun of the business is the name of one: `carrier nordpost`, `tenant acme-eu`.
 pub(super) fn is_name_of(noun: &str, word: &str) -> bool {
     let written = || word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.'));
     if word.contains('-') {
-        return search::is_word_of(ENTITIES, noun) && written();
+        return ENTITIES.has(noun) && written();
     }
-    word.len() >= 3 && search::is_word_of(OWNERS, noun) && written() && !search::is_word_of(NO_NAMES, word)
+    word.len() >= 3 && OWNERS.has(noun) && written() && !NO_NAMES.has(word)
 }
+
+/// Whether a word is the code of a currency, a country or a language: `currency EUR`, `pair GBP/CHF`, `locale de-DE`.
+pub(super) fn is_code_of(noun: &str, word: &str) -> bool {
+    let is_code =
+        |part: &str| (2..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    word.len() <= 9
+        && word.bytes().any(|byte| byte.is_ascii_uppercase())
+        && CODED.has(noun)
+        && word.split(['/', '-', '_']).all(is_code)
+}
+
+/// Nouns that codes stand behind.
+#[rustfmt::skip]
+static CODED: Words = Words::of(&[
+    "airport", "country", "currency", "language", "locale", "market", "pair", "port", "region", "state", "symbol", "ticker",
+]);
 
 /// Whether a word without digits is an id all the same: drawn letters, or the short capitals of a stock-keeping unit.
 pub(super) fn is_bare_id(text: &str) -> bool {
     if text.len() < 6 {
         return false;
     }
+    if text.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return text.len() >= 8 && random::is_drawn(text);
+    }
     if text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') && text.contains('-') {
         return is_stock_unit(text);
     }
     random::is_prefixed_id(text)
-        || text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) && random::is_drawn(text)
 }
 
 /// `BLK-LIN-SD`, and not `READ-ONLY`, `END-OF-FILE` or `X-API-KEY`.
@@ -143,17 +161,17 @@ fn is_stock_unit(text: &str) -> bool {
 
 /// Extensions of files that are worked on, and not part of a program.
 #[rustfmt::skip]
-const DATA_FILES: &[&str] = &[
+static DATA_FILES: Words = Words::of(&[
     "7z", "avi", "avro", "bak", "bin", "bmp", "bz2", "crt", "csv", "dat", "doc", "docx", "dump", "edi", "eml", "gif", "gz", "ics", "jpeg",
     "jpg", "json", "jsonl", "lock", "log", "mov", "mp3", "mp4", "ndjson", "orc", "p12", "parquet", "pdf", "pem", "pfx", "png", "svg",
     "tar", "tgz", "tif", "tiff", "tmp", "tsv", "txt", "vcf", "wav", "webp", "xls", "xlsx", "xml", "xz", "zip",
-];
+]);
 
 /// Whether a word is a file of data, whose name a customer or a clock chose: `orders-final.csv`.
 pub(super) fn is_data_file(text: &str) -> bool {
     let Some((stem, extension)) = text.rsplit_once('.') else { return false };
     !stem.is_empty()
-        && search::is_word_of(DATA_FILES, extension)
+        && DATA_FILES.has(extension)
         && !matches!(
             stem,
             "package" | "tsconfig" | "composer" | "pom" | "web" | "appsettings" | "manifest" | "requirements"
@@ -193,14 +211,14 @@ pub(super) fn hide(source: &str, pieces: &mut [Piece]) {
 
 /// Words whose value says which run or place it was: `attempt 3`, `request id: 9f2c`, `partition 7`.
 #[rustfmt::skip]
-const OF_RUNS: &[&str] = &[
+static OF_RUNS: Words = Words::of(&[
     "attempt", "attempts", "correlation", "correlation_id", "correlationid", "duration", "elapsed", "jobid", "line", "offset",
     "partition", "pid", "pod", "position", "reqid", "request", "request_id", "requestid", "retry", "script", "shard", "span", "spanid",
     "thread", "took", "trace", "trace_id", "traceid", "x-request-id",
-];
+]);
 
 pub(super) fn is_of_run(word: &str) -> bool {
-    search::is_word_of(OF_RUNS, word)
+    OF_RUNS.has(word)
 }
 
 /// Takes such words out of the comparison, where a value follows: one layer prints them and another does not.
@@ -231,8 +249,8 @@ mod tests {
 
     #[test]
     fn tables_can_be_searched() {
-        for table in [ENTITIES, OWNERS, NO_NAMES, DATA_FILES, OF_RUNS] {
-            assert!(search::is_table(table), "{table:?}");
+        for table in [&ENTITIES, &OWNERS, &NO_NAMES, &DATA_FILES, &OF_RUNS, &CODED] {
+            assert!(table.is_table(), "{table:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::scan::{Scan, is_identifier};
 use super::{Kind, names, vocabulary};
+use crate::fingerprint::search;
 use crate::limits;
 
 /// Reads what begins with a quote; a quote without an end is passed over.
@@ -81,7 +82,7 @@ fn decide(scan: &mut Scan<'_>, start: usize, end: usize) {
 fn is_spoken(scan: &Scan<'_>, start: usize, text: &str) -> bool {
     let led = scan.pieces.last().is_some_and(|last| {
         let gap = scan.source[last.end..start].trim_matches([' ', '"', '\'', '`', '(']);
-        matches!(gap, "=" | ":")
+        matches!(gap, "=" | ":") || gap.is_empty() && scan.before(0) == "message"
     });
     let words = text
         .split(' ')
@@ -100,7 +101,7 @@ fn is_shown_error(scan: &Scan<'_>, start: usize, text: &str) -> bool {
 
 /// `401 Unauthorized` and `Unauthorized, status code 401`, as clients quote what they got.
 fn is_status(text: &str) -> bool {
-    if let Some((_, number)) = text.rsplit_once("status code ") {
+    if let Some((_, number)) = search::rfind(text, "status code ").map(|at| text.split_at(at + 12)) {
         return number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit());
     }
     let Some((number, reason)) = text.split_once(' ') else { return false };
@@ -121,11 +122,25 @@ fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
     if !is_identifier(text) || vocabulary::offers(scan.before(0)) || vocabulary::offers(scan.before(1)) {
         return false;
     }
+    // Codes of goods and places are values wherever they stand: `DE-BY`, `A-12`.
+    if text.contains('-')
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'-')
+    {
+        return false;
+    }
     // Codes of countries, currencies and languages.
     if text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_uppercase()) && !scan.pieces.is_empty() {
         return false;
     }
     let quote = scan.bytes[start - 1];
+    // `"SCHEMA"."TABLE"."COLUMN"`.
+    let joins = |dot: Option<usize>, other: Option<usize>| {
+        dot.and_then(|at| scan.bytes.get(at)) == Some(&b'.')
+            && other.and_then(|at| scan.bytes.get(at)) == Some(&quote)
+    };
+    if joins(Some(end + 1), Some(end + 2)) || joins(start.checked_sub(2), start.checked_sub(3)) {
+        return true;
+    }
     // Backticks are put around code; `Order["items"]` is a way into a structure.
     if quote == b'`' || start >= 2 && scan.bytes[start - 2] == b'[' {
         return true;

@@ -46,14 +46,30 @@ fn is_mixed(word: &str) -> bool {
     turns.count() * 4 > word.len()
 }
 
+/// The same with one bit for each letter.
+const FOLLOWED_BY: [u32; 26] = {
+    let mut masks = [0; 26];
+    let mut at = 0;
+    while at < FOLLOWERS.len() {
+        let letters = FOLLOWERS[at].as_bytes();
+        let mut letter = 0;
+        while letter < letters.len() {
+            masks[at] |= 1 << (letters[letter] - b'a');
+            letter += 1;
+        }
+        at += 1;
+    }
+    masks
+};
+
 /// How many neighbouring letters hardly ever are neighbours, and how many there are.
 fn rare_pairs(word: &str) -> (usize, usize) {
-    let at = |byte: u8| usize::from(byte.to_ascii_lowercase().wrapping_sub(b'a'));
+    let at = |byte: u8| byte.to_ascii_lowercase().wrapping_sub(b'a');
     let (mut rare, mut pairs) = (0, 0);
     for pair in word.as_bytes().windows(2) {
-        if let (Some(followers), true) = (FOLLOWERS.get(at(pair[0])), pair[1].is_ascii_alphabetic()) {
+        if let (Some(followers), 0..26) = (FOLLOWED_BY.get(usize::from(at(pair[0]))), at(pair[1])) {
             pairs += 1;
-            rare += usize::from(!followers.as_bytes().contains(&pair[1].to_ascii_lowercase()));
+            rare += usize::from(followers & (1 << at(pair[1])) == 0);
         }
     }
     (rare, pairs)

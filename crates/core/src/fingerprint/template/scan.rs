@@ -196,7 +196,8 @@ pub(super) fn run(bytes: &[u8], start: usize, is: impl Fn(u8) -> bool) -> usize 
 
 /// Whether a value in `key=value` or behind a naming word is a name rather than a value.
 pub(super) fn is_identifier(text: &str) -> bool {
-    let name = text.trim_end_matches("()").trim_end_matches("[]").trim_start_matches([':', '$', '@']);
+    let name = text.strip_suffix("()").unwrap_or(text);
+    let name = name.strip_suffix("[]").unwrap_or(name).trim_start_matches([':', '$', '@']);
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
     let trailing = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     !name.is_empty()

@@ -107,3 +107,48 @@ fn names_of_people_and_things_go() {
 fn statements_go() {
     alike("failed: SELECT a FROM b WHERE c = 1", "failed: SELECT x, y FROM b WHERE c = 'z'");
 }
+
+#[test]
+fn a_status_is_told_by_its_number() {
+    alike("HTTP 404 Not Found: {\"code\":\"a_b\"}", "404 Not Found: {\"code\":\"a_b\"}");
+    alike("status code 503 (Service Unavailable)", "503 Service Unavailable");
+    apart("HTTP 404 Not Found", "HTTP 410 Gone");
+    apart(
+        "422 Unprocessable Entity: {\"code\":\"iban_invalid\"}",
+        "422 Unprocessable Entity: {\"code\":\"limit\"}",
+    );
+}
+
+#[test]
+fn ids_and_codes_without_digits_go() {
+    alike("refund rfd_xyuwdkugupet refused", "refund rfd_kwqhzvtrnb refused");
+    alike("no stock for BLK-LIN-SD", "no stock for THR-WOL-GR");
+    alike("token hqzkwvxjtp is used up", "token vbnqkdfwxz is used up");
+    alike("carrier nordpost has no rate", "carrier swift-parcel has no rate");
+    alike("unsupported pair EUR/XAU", "unsupported pair USD/BTC");
+    alike("cannot parse orders.csv", "cannot parse returns-final.csv");
+    alike("failed, HostID: k+z", "failed, HostID: Q/b9");
+    alike("read failed (request id: 77-a)", "read failed");
+    apart("user not found", "user disabled");
+    apart("cache is READ-ONLY", "cache is WRITE-ONLY");
+    apart("customer balance too low", "customer limit too low");
+    apart("cannot read settings.toml", "cannot read secrets.toml");
+}
+
+#[test]
+fn names_joined_by_dots_stay() {
+    apart(
+        "cannot insert NULL into (\"FIN\".\"ENTRIES\".\"PERIOD\")",
+        "cannot insert NULL into (\"FIN\".\"ENTRIES\".\"NOTE\")",
+    );
+    alike("Duplicate entry 'WINTER-1' for key 'code'", "Duplicate entry 'x7' for key 'code'");
+    alike("The given key 'DE-BY' was not present", "The given key 'AT-9' was not present");
+}
+
+#[test]
+fn a_statement_in_brackets_ends_with_them() {
+    apart(
+        "SQL [insert into a (b) values (?)]; no such table: a",
+        "SQL [insert into a (b) values (?)]; disk full",
+    );
+}

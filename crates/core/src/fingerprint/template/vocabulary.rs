@@ -3,79 +3,79 @@
 //! All are compared whatever their case. The tables are sorted and in small letters, because each word of each message is
 //! looked up in several of them.
 
-use crate::fingerprint::search;
+use crate::fingerprint::search::Words;
 
 /// Words whose neighbour in quotes is a name that a person gave to a part of a program or of a schema.
 pub(super) fn names_a_part(word: &str) -> bool {
-    search::is_word_of(NAMES_A_PART, word)
+    NAMES_A_PART.has(word)
 }
 
 /// Words behind a quoted name that tell it from a value: `'email' is required`.
 pub(super) fn tells_a_part(word: &str) -> bool {
-    search::is_word_of(TELLS_A_PART, word)
+    TELLS_A_PART.has(word)
 }
 
 /// Words before a list that tells what would have been right.
 pub(super) fn offers(word: &str) -> bool {
-    search::is_word_of(OFFERS, word)
+    OFFERS.has(word)
 }
 
 /// Words that announce a number which tells causes apart.
 pub(super) fn leads_a_code(word: &str) -> bool {
-    search::is_word_of(LEADS_A_CODE, word)
+    LEADS_A_CODE.has(word)
 }
 
 /// Codes of goods and places are values, whatever stands behind.
 pub(super) fn is_of_goods(word: &str) -> bool {
-    search::is_word_of(IS_OF_GOODS, word)
+    IS_OF_GOODS.has(word)
 }
 
 /// Verbs that a bare HTTP status follows.
 pub(super) fn leads_a_status(word: &str) -> bool {
-    search::is_word_of(LEADS_A_STATUS, word)
+    LEADS_A_STATUS.has(word)
 }
 
 /// Words that the reason phrases of HTTP begin with.
 pub(super) fn is_reason(word: &str) -> bool {
-    search::is_word_of(IS_REASON, word)
+    IS_REASON.has(word)
 }
 
 /// The names of statuses as programs write them, without spaces.
 pub(super) fn is_status_name(word: &str) -> bool {
-    search::is_word_of(IS_STATUS_NAME, word)
+    IS_STATUS_NAME.has(word)
 }
 
 pub(super) fn is_unit(word: &str) -> bool {
-    search::is_word_of(IS_UNIT, word)
+    IS_UNIT.has(word)
 }
 
 pub(super) fn is_month_or_day(word: &str) -> bool {
-    search::is_word_of(IS_MONTH_OR_DAY, word)
+    IS_MONTH_OR_DAY.has(word)
 }
 
 /// Words that a bare name of a host follows.
 pub(super) fn leads_a_host(word: &str) -> bool {
-    search::is_word_of(LEADS_A_HOST, word)
+    LEADS_A_HOST.has(word)
 }
 
 /// Keys whose values tell causes apart in dumps, bodies and `key=value`.
 pub(super) fn is_telling_key(word: &str) -> bool {
-    search::is_word_of(IS_TELLING_KEY, word)
+    IS_TELLING_KEY.has(word)
 }
 
 /// Keys whose values are told in words: the words take part.
 pub(super) fn is_spoken_key(word: &str) -> bool {
-    search::is_word_of(IS_SPOKEN_KEY, word)
+    IS_SPOKEN_KEY.has(word)
 }
 
 /// Types of the languages' own, always telling.
 pub(in crate::fingerprint) fn is_type(word: &str) -> bool {
-    search::is_word_of(IS_TYPE, word)
+    IS_TYPE.has(word)
 }
 
 /// Common words with digits in them that are no ids.
 pub(super) fn is_technical(word: &str) -> bool {
-    search::is_word_of(IS_TECHNICAL, word)
+    IS_TECHNICAL.has(word)
 }
 
 /// Letters in front of the numbers that vendors give to their errors.
@@ -169,11 +169,11 @@ pub(super) fn is_proper(word: &str) -> bool {
 }
 
 fn is_capitalised_by_errors(word: &str) -> bool {
-    is_type(word) || is_reason(word) || search::is_word_of(IS_CAPITALISED_BY_ERRORS, word)
+    is_type(word) || is_reason(word) || IS_CAPITALISED_BY_ERRORS.has(word)
 }
 
 #[rustfmt::skip]
-const NAMES_A_PART: &[&str] = &[
+static NAMES_A_PART: Words = Words::of(&[
     "action", "arg", "argument", "arguments", "association", "attr", "attribute", "attributes", "bean", "because", "binding", "breaker",
     "bulkhead", "circuit", "circuitbreaker", "claim", "class", "codec", "collection", "column", "columns", "command", "config",
     "configuration", "constraint", "consumer", "database", "dataset", "dimension", "driver", "element", "encoder", "enum", "env", "event",
@@ -184,95 +184,95 @@ const NAMES_A_PART: &[&str] = &[
     "role", "route", "rule", "schema", "scope", "sequence", "serializer", "service", "setting", "sheet", "stage", "state", "stream",
     "struct", "subject", "subscription", "symbol", "table", "tables", "tag", "template", "topic", "trait", "transition", "trigger",
     "type", "types", "undefined", "variable", "variant", "vhost", "view", "worker",
-];
+]);
 
 #[rustfmt::skip]
-const TELLS_A_PART: &[&str] = &[
+static TELLS_A_PART: Words = Words::of(&[
     "argument", "attribute", "blank", "class", "column", "constraint", "defined", "empty", "field", "fields", "function", "header", "key",
     "mandatory", "method", "missing", "module", "must", "null", "object", "objects", "option", "parameter", "property", "relation",
     "required", "setting", "table", "tag", "type", "undefined", "unset",
-];
+]);
 
 #[rustfmt::skip]
-const OFFERS: &[&str] = &[
+static OFFERS: Words = Words::of(&[
     "accepted", "allowed", "available", "known", "possible", "supported", "valid",
-];
+]);
 
 #[rustfmt::skip]
-const LEADS_A_CODE: &[&str] = &[
+static LEADS_A_CODE: Words = Words::of(&[
     "code", "err", "errno", "error", "error_code", "errorcode", "exception", "exit", "exit_code", "exitcode", "fault", "hresult", "http",
     "http/1.0", "http/1.1", "http/2", "http/2.0", "http_status", "httpstatus", "kind", "rc", "return_code", "returncode", "signal",
     "sqlcode", "sqlstate", "status", "status_code", "statuscode", "winerror",
-];
+]);
 
 #[rustfmt::skip]
-const IS_OF_GOODS: &[&str] = &[
+static IS_OF_GOODS: Words = Words::of(&[
     "area", "article", "bar", "booking", "country", "coupon", "currency", "discount", "gift", "invite", "item", "language", "order",
     "postal", "product", "promo", "qr", "referral", "reservation", "sku", "tracking", "verification", "voucher", "zip",
-];
+]);
 
 #[rustfmt::skip]
-const LEADS_A_STATUS: &[&str] = &[
+static LEADS_A_STATUS: Words = Words::of(&[
     "answered", "gave", "got", "received", "replied", "respond", "responded", "response", "returned", "returns", "was", "with",
-];
+]);
 
 #[rustfmt::skip]
-const IS_REASON: &[&str] = &[
+static IS_REASON: Words = Words::of(&[
     "bad", "client", "conflict", "created", "forbidden", "found", "gateway", "gone", "internal", "method", "moved", "not", "ok",
     "payment", "precondition", "request", "server", "service", "too", "unauthorized", "unprocessable", "unsupported",
-];
+]);
 
 #[rustfmt::skip]
-const IS_STATUS_NAME: &[&str] = &[
+static IS_STATUS_NAME: Words = Words::of(&[
     "badgateway", "badrequest", "conflict", "forbidden", "gatewaytimeout", "gone", "internalservererror", "methodnotallowed", "notfound",
     "paymentrequired", "preconditionfailed", "requesttimeout", "serviceunavailable", "toomanyrequests", "unauthorized",
     "unprocessableentity",
-];
+]);
 
 #[rustfmt::skip]
-const IS_UNIT: &[&str] = &[
+static IS_UNIT: Words = Words::of(&[
     "am", "aud", "b", "brl", "byte", "bytes", "cad", "cest", "cet", "characters", "chars", "chf", "cm", "cny", "czk", "d", "day", "days",
     "dkk", "est", "eur", "g", "gb", "gbp", "gib", "gmt", "h", "hour", "hours", "inr", "jpy", "k", "kb", "kg", "kib", "km", "m", "mb",
     "mib", "millis", "millisecond", "milliseconds", "min", "mins", "minute", "minutes", "mm", "ms", "msec", "mxn", "nd", "nok", "ns",
     "pln", "pm", "pst", "px", "rd", "s", "sec", "second", "seconds", "secs", "sek", "st", "tb", "th", "us", "usd", "utc", "x", "µs",
-];
+]);
 
 #[rustfmt::skip]
-const IS_MONTH_OR_DAY: &[&str] = &[
+static IS_MONTH_OR_DAY: Words = Words::of(&[
     "apr", "april", "aug", "august", "dec", "december", "feb", "february", "fri", "jan", "january", "jul", "july", "jun", "june", "mar",
     "mon", "nov", "november", "oct", "october", "sat", "sep", "sept", "september", "sun", "thu", "tue", "wed",
-];
+]);
 
 #[rustfmt::skip]
-const LEADS_A_HOST: &[&str] = &[
+static LEADS_A_HOST: Words = Words::of(&[
     "address", "at", "broker", "brokers", "connect", "connecting", "dial", "eai_again", "econnrefused", "econnreset", "ehostunreach",
     "endpoint", "enotfound", "etimedout", "from", "getaddrinfo", "host", "hostname", "lookup", "node", "on", "peer", "resolve", "server",
     "tcp", "to", "udp", "upstream",
-];
+]);
 
 #[rustfmt::skip]
-const IS_TELLING_KEY: &[&str] = &[
+static IS_TELLING_KEY: Words = Words::of(&[
     "code", "column", "constraint", "decline_code", "err", "errno", "error", "error_code", "error_type", "errorcode", "errorkey",
     "errortype", "exception", "exit_code", "exitcode", "field", "grant_type", "keyword", "kind", "loc", "missing", "missingproperty",
     "param", "parameter", "path", "pointer", "property", "reason", "sqlstate", "status", "status_code", "statuscode", "subcode",
     "syscall", "table", "title", "type",
-];
+]);
 
 #[rustfmt::skip]
-const IS_SPOKEN_KEY: &[&str] = &[
+static IS_SPOKEN_KEY: Words = Words::of(&[
     "cause", "desc", "description", "detail", "details", "err", "errmsg", "error", "message", "msg", "reason",
-];
+]);
 
 #[rustfmt::skip]
-const IS_TYPE: &[&str] = &[
+static IS_TYPE: Words = Words::of(&[
     "any", "array", "bigint", "binary", "bool", "boolean", "byte", "bytes", "char", "date", "datetime", "decimal", "dict", "double",
     "email", "enum", "err", "false", "float", "function", "guid", "hash", "int", "integer", "list", "long", "map", "max", "min", "nan",
     "nil", "none", "nonetype", "null", "number", "numeric", "object", "ok", "oneof", "required", "set", "short", "some", "str", "string",
     "struct", "symbol", "text", "timestamp", "true", "tuple", "undefined", "uuid", "void",
-];
+]);
 
 #[rustfmt::skip]
-const IS_TECHNICAL: &[&str] = &[
+static IS_TECHNICAL: Words = Words::of(&[
     "2fa", "3ds", "aes-256", "aes256", "argon2", "base32", "base64", "bcrypt2", "boto3", "d3", "e.164", "e164", "ec2", "es256", "f32",
     "f64", "float32", "float64", "h2", "h264", "hs256", "http/1.0", "http/1.1", "http/2", "http/2.0", "http2", "http3", "i16", "i32",
     "i64", "i8", "int16", "int32", "int64", "int8", "ipv4", "ipv6", "iso-8601", "iso-8859-1", "iso4217", "iso8601", "k8s", "l2", "latin1",
@@ -280,10 +280,10 @@ const IS_TECHNICAL: &[&str] = &[
     "rfc3339", "rs256", "s3", "sha-256", "sha1", "sha2", "sha256", "sha512", "sqs", "sslv3", "tls1.2", "tls1.3", "tlsv1", "tlsv1.2",
     "tlsv1.3", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64", "uint8", "urllib3", "usize", "utf-16", "utf-8", "utf16", "utf8",
     "varchar2", "web3", "x.509", "x509",
-];
+]);
 
 #[rustfmt::skip]
-const IS_CAPITALISED_BY_ERRORS: &[&str] = &[
+static IS_CAPITALISED_BY_ERRORS: Words = Words::of(&[
     "acceptable", "access", "actual", "after", "again", "allowed", "api", "authentication", "authorization", "broken", "cannot",
     "certificate", "channel", "check", "class", "client", "column", "connection", "constraint", "could", "database", "denied",
     "duplicate", "end", "entity", "entry", "error", "exceeded", "exception", "expected", "failed", "field", "file", "found", "gateway",
@@ -292,7 +292,7 @@ const IS_CAPITALISED_BY_ERRORS: &[&str] = &[
     "postgres", "postgresql", "process", "proxy", "queue", "quota", "rabbitmq", "rate", "read", "redis", "refused", "request", "requests",
     "required", "reset", "response", "retry", "server", "service", "session", "sql", "stream", "stripe", "table", "timeout", "token",
     "transport", "try", "type", "unable", "unavailable", "unexpected", "unknown", "uri", "url", "value", "violation", "write", "xml",
-];
+]);
 
 #[cfg(test)]
 mod tests {
@@ -301,24 +301,24 @@ mod tests {
     #[test]
     fn tables_can_be_searched() {
         for table in [
-            NAMES_A_PART,
-            TELLS_A_PART,
-            OFFERS,
-            LEADS_A_CODE,
-            IS_OF_GOODS,
-            LEADS_A_STATUS,
-            IS_REASON,
-            IS_STATUS_NAME,
-            IS_UNIT,
-            IS_MONTH_OR_DAY,
-            LEADS_A_HOST,
-            IS_TELLING_KEY,
-            IS_SPOKEN_KEY,
-            IS_TYPE,
-            IS_TECHNICAL,
-            IS_CAPITALISED_BY_ERRORS,
+            &NAMES_A_PART,
+            &TELLS_A_PART,
+            &OFFERS,
+            &LEADS_A_CODE,
+            &IS_OF_GOODS,
+            &LEADS_A_STATUS,
+            &IS_REASON,
+            &IS_STATUS_NAME,
+            &IS_UNIT,
+            &IS_MONTH_OR_DAY,
+            &LEADS_A_HOST,
+            &IS_TELLING_KEY,
+            &IS_SPOKEN_KEY,
+            &IS_TYPE,
+            &IS_TECHNICAL,
+            &IS_CAPITALISED_BY_ERRORS,
         ] {
-            assert!(search::is_table(table), "{table:?}");
+            assert!(table.is_table(), "{table:?}");
         }
     }
 }

@@ -105,6 +105,9 @@ fn classify(scan: &mut Scan<'_>, start: usize, text: &str) {
         }
         return scan.push(start, end, kind);
     }
+    if follows_closely(scan, start) && names::is_code_of(scan.before(0), text) {
+        return scan.push(start, end, Kind::Value("<value>"));
+    }
     if is_id_of_key(scan, start, text) {
         return scan.push(start, end, Kind::Value("<id>"));
     }

@@ -56,13 +56,13 @@ pub(super) fn go(frame: Frame<'_>) -> Origin {
         "/libexec/src/",
         "/sdk/go1",
     ]);
-    if search::has_any(place, HOMES) || place.contains("/toolchain@v") {
+    if search::has_any(place, HOMES) || search::has(place, "/toolchain@v") {
         return Origin::Runtime;
     }
     // Only paths of the standard library have no dot in their first part, but so have modules named by hand.
     if GO_STANDARD.binary_search(&first).is_ok()
         && package.contains('.')
-        && !place.contains("/app/")
+        && !search::has(place, "/app/")
         && first != "internal"
     {
         return Origin::Runtime;
@@ -147,7 +147,7 @@ pub(super) fn rust(frame: Frame<'_>) -> Origin {
     let function = frame.function.trim_start_matches(['<', '&', '*', '(']);
     let root = function.split("::").next().unwrap_or(function);
     if frame.place.starts_with("/rustc/")
-        || frame.place.contains("/rustlib/")
+        || search::has(frame.place, "/rustlib/")
         || RUST_RUNTIME.binary_search(&root).is_ok()
     {
         return Origin::Runtime;
@@ -200,7 +200,7 @@ pub(super) fn elixir(frame: Frame<'_>) -> Origin {
     }
     if ELIXIR_LIBRARIES.binary_search(&frame.package).is_ok()
         || frame.place.starts_with("deps/")
-        || frame.place.contains("/deps/")
+        || search::has(frame.place, "/deps/")
     {
         return Origin::Library;
     }

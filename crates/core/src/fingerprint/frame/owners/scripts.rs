@@ -49,7 +49,7 @@ fn is_python_home(place: &str) -> bool {
         || under("/lib64/python")
         || under("/lib/pypy")
         || under("/Python.framework")
-        || place.contains("\\Lib\\") && place.contains("Python")
+        || search::has(place, "\\Lib\\") && search::has(place, "Python")
 }
 
 #[rustfmt::skip]
@@ -115,7 +115,7 @@ pub(super) fn ruby(place: &str) -> Origin {
     {
         return Origin::Runtime;
     }
-    if place.starts_with("bin/") || place.contains("/bin/") || place.starts_with("uri:classloader") {
+    if place.starts_with("bin/") || search::has(place, "/bin/") || place.starts_with("uri:classloader") {
         return Origin::Runtime;
     }
     Origin::InApp
@@ -133,7 +133,6 @@ pub(super) fn php(frame: Frame<'_>) -> Origin {
         && !class.starts_with('{');
     if PHP_CLASSES.binary_search(&class).is_ok()
         || own
-            && !frame.place.is_empty()
             && class.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
             && any_start(class, PHP_FUNCTIONS)
     {
