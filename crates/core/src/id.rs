@@ -90,6 +90,10 @@ id!(
     OperationId
 );
 id!(
+    /// Names a job, by the client's choice or ours.
+    JobId
+);
+id!(
     /// Names an entry of the audit log.
     AuditId
 );

@@ -14,6 +14,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod id;
 pub mod incident;
+pub mod job;
 pub mod json_path;
 pub mod key;
 pub mod letter;

@@ -369,5 +369,83 @@ pub const TITLE_BYTES_MAX: usize = 200;
 /// Differences listed for one letter: more than a person compares.
 pub const DIFFERENCES_MAX: usize = 20;
 
+/// Bytes of one job as it is enqueued: what the specification recommends, and about what brokers allow.
+pub const JOB_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a job's `meta`: it travels with every event and answer, and belongs to tracing, not to the payload.
+pub const JOB_META_BYTES_MAX: usize = 64 * 1024;
+
+/// Depth of a job's JSON: readers of answers stop at 128, and a job stands a few levels deep in them.
+pub const JOB_DEPTH_MAX: usize = 100;
+
+/// Bytes of a job's type and of its queue's name, as the specification says.
+pub const JOB_TYPE_BYTES_MAX: usize = 255;
+pub const JOB_QUEUE_BYTES_MAX: usize = 128;
+
+/// A job's priority goes from minus this to this.
+pub const JOB_PRIORITY_MAX: i64 = 100;
+
+/// Attempts that a job may ask for: what the stores' integers hold. A client that means "for ever" writes such numbers.
+pub const JOB_ATTEMPTS_MAX: u32 = i32::MAX as u32;
+
+/// Failures that a job carries along, the newest; the letters of its deaths keep theirs.
+pub const JOB_ERRORS_MAX: usize = ATTEMPTS_MAX;
+
+/// How long a job may run, and how long a worker holds one without a sign of life, unless the job says otherwise.
+pub const JOB_TIMEOUT_MS: u64 = 1_800_000;
+pub const JOB_VISIBILITY_MS: u64 = 30_000;
+
+/// The longest that a job may run, be held or be put off: a year. What waits longer is forgotten.
+pub const JOB_WAIT_MS_MAX: u64 = 365 * 86_400_000;
+
+/// Frames and characters of a backtrace in an OJS answer; the whole one is with the letter.
+pub const JOB_BACKTRACE_FRAMES_SHOWN: usize = 50;
+pub const JOB_BACKTRACE_CHARS_SHOWN: usize = 10_000;
+
+/// Bytes of an error's message and of its backtrace that a job keeps: a thousand frames fit, a core dump does not.
+pub const JOB_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+pub const JOB_BACKTRACE_BYTES_MAX: usize = 256 * 1024;
+
+/// Jobs that one fetch hands out, and queues that it may name: a worker runs some dozens at a time, and each queue is
+/// looked into by itself.
+pub const JOB_FETCH_MAX: usize = 1_000;
+pub const JOB_FETCH_QUEUES_MAX: usize = 100;
+
+/// Jobs of one batch, which is one commit: as many as a write of decisions moves.
+pub const JOB_BATCH_MAX: usize = 1_000;
+
+/// How often a change of a job is tried anew because another one came first. Few ever speak about one job.
+pub const JOB_CHANGE_TRIES_MAX: usize = 10;
+
+/// Jobs that one tick promotes, takes back or ends: their commits share the writer with capture.
+pub const JOBS_DUE_PER_TICK: usize = 200;
+
+/// Changes of jobs that one request has under way: they share commits.
+pub const JOB_CHANGES_AT_ONCE: usize = 32;
+
+/// Characters of an error's message in an event, which goes to every reader.
+pub const JOB_EVENT_MESSAGE_CHARS: usize = 500;
+
+/// Rows of a page for OJS clients at most, of an admin page unless asked and at most, and the farthest offset: rows that
+/// are skipped are read, and a cursor skips none.
+pub const OJS_PAGE_ROWS_MAX: usize = 1_000;
+pub const OJS_ADMIN_ROWS: usize = 20;
+pub const OJS_ADMIN_ROWS_MAX: usize = 100;
+pub const OJS_OFFSET_MAX: usize = 100_000;
+
+/// Letters that are counted one by one for statistics of jobs, when others are kept beside them: about a second.
+pub const OJS_STATS_LETTERS_MAX: usize = 100_000;
+
+/// Jobs that one bulk retry puts back, and failures that its answer lists.
+pub const OJS_BULK_MAX: usize = 10_000;
+pub const OJS_BULK_ERRORS_SHOWN: usize = 100;
+
+/// Events of one poll unless asked, and at most.
+pub const OJS_EVENTS: usize = 100;
+pub const OJS_EVENTS_MAX: usize = 1_000;
+
+/// Jobs that one heartbeat prolongs: ten times what a busy worker holds.
+pub const JOB_HEARTBEAT_JOBS_MAX: usize = 10_000;
+
 /// Words of a message that tell a failure of a known place without the error's name: fewer may be a mere key or a verb.
 pub const FINGERPRINT_WORDS_ENOUGH: usize = 3;

@@ -30,6 +30,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
+use crate::ojs;
 use problem::Problem;
 
 pub use problem::Code;
@@ -75,6 +76,7 @@ pub fn router(app: Arc<App>) -> Router {
                 }),
             );
     }
+    routes = ojs::add_to(routes);
     if app.test_mode {
         routes = routes.route("/test/reset", post(admin::reset));
     }
@@ -90,6 +92,7 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::screen))
         .layer(CatchPanicLayer::custom(guard::caught))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::frame))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), ojs::frame))
         .with_state(app)
 }
 

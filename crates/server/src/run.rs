@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::events;
+use crate::jobs;
 use crate::operations::{self, Progress};
 use crate::regroup;
 use crate::reload::{self, Live, Reloading};
@@ -34,17 +35,20 @@ const SELDOM: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 enum Duty {
     Operations,
+    Jobs,
     BodyIndex,
     Regrouping,
     EventRetention,
 }
 
 impl Duty {
-    const ALL: [Duty; 4] = [Duty::Operations, Duty::BodyIndex, Duty::Regrouping, Duty::EventRetention];
+    const ALL: [Duty; 5] =
+        [Duty::Operations, Duty::Jobs, Duty::BodyIndex, Duty::Regrouping, Duty::EventRetention];
 
     const fn name(self) -> &'static str {
         match self {
             Duty::Operations => "operations",
+            Duty::Jobs => "jobs that are due",
             Duty::BodyIndex => "the body index",
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
@@ -54,6 +58,7 @@ impl Duty {
     async fn tick(self, app: &App) -> Result<Progress, StoreError> {
         match self {
             Duty::Operations => operations::tick(app).await,
+            Duty::Jobs => jobs::tick(app).await,
             Duty::BodyIndex => search::tick(app).await,
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
@@ -64,7 +69,7 @@ impl Duty {
     const fn rest(self) -> Duration {
         match self {
             // Somebody waits for it, and its chunks are small.
-            Duty::Operations => Duration::ZERO,
+            Duty::Operations | Duty::Jobs => Duration::ZERO,
             Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention => YIELD,
         }
     }
@@ -72,15 +77,28 @@ impl Duty {
     /// How long to wait when there is nothing to do.
     const fn idle(self) -> Duration {
         match self {
-            Duty::Operations | Duty::BodyIndex => IDLE,
+            Duty::Operations | Duty::Jobs | Duty::BodyIndex => IDLE,
             Duty::Regrouping | Duty::EventRetention => SELDOM,
+        }
+    }
+
+    /// The same, as far as it is known when something will be to do.
+    async fn wait(self, app: &App) -> Duration {
+        match self {
+            Duty::Jobs => match jobs::until_due(app).await {
+                Ok(Some(wait)) => wait.min(self.idle()),
+                Ok(None) => self.idle(),
+                // The next tick fails in the same way and says so.
+                Err(_) => REST,
+            },
+            Duty::Operations | Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention => self.idle(),
         }
     }
 
     /// Whether a commit can mean that there is something to do.
     const fn follows_commits(self) -> bool {
         match self {
-            Duty::Operations | Duty::BodyIndex => true,
+            Duty::Operations | Duty::Jobs | Duty::BodyIndex => true,
             // Rules change by a reload, and what is captured has its group.
             Duty::Regrouping | Duty::EventRetention => false,
         }
@@ -111,7 +129,7 @@ async fn work(duty: Duty, live: Arc<Live>) {
         let (rest, waits) = match duty.tick(&live.app()).await {
             Ok(Progress::More) if duty.rest().is_zero() => continue,
             Ok(Progress::More) => (duty.rest(), false),
-            Ok(Progress::Idle) => (duty.idle(), true),
+            Ok(Progress::Idle) => (duty.wait(&live.app()).await, true),
             Err(error) => {
                 let name = duty.name();
                 tracing::warn!(error = %error, "{name} could not go on, trying again");
@@ -120,8 +138,11 @@ async fn work(duty: Duty, live: Arc<Live>) {
         };
         tokio::select! {
             _ = stop.changed() => {}
-            // Capture commits hundreds of times a second; looking a few times a second is enough.
-            _ = changes.changed(), if waits && duty.follows_commits() => tokio::time::sleep(LOOK).await,
+            // Capture commits hundreds of times a second; looking a few times a second is enough. What is known to
+            // come sooner is not waited past.
+            _ = changes.changed(), if waits && duty.follows_commits() => {
+                tokio::time::sleep(LOOK.min(rest)).await;
+            }
             () = reloads.changed(), if waits => {}
             () = tokio::time::sleep(rest) => {}
         }
@@ -156,5 +177,44 @@ pub(crate) async fn reload_on_hangup(
                 None => return,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_core::job::enqueue::{JobDefaults, read_enqueue};
+    use lazaret_core::job::state::JobState;
+    use lazaret_store::Store;
+    use lazaret_store::sqlite::{Mode, SqliteStore};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Config;
+
+    /// How late a job may be on a machine that is busy with other tests; alone it is some milliseconds.
+    const LATE_MS_MAX: i64 = 1_000;
+
+    #[tokio::test]
+    async fn a_job_becomes_available_when_its_time_comes_without_being_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).unwrap());
+        let app = App::new(store.clone(), Config::default(), Clock::System, false).await.unwrap();
+        let live = Live::new(Arc::clone(&app));
+        let loops = start(&live);
+        let text = r#"{"type":"a","args":[],"options":{"delay_until":"+PT0.3S"}}"#;
+        let new = read_enqueue(text, &JobDefaults::default()).unwrap();
+        let job = jobs::enqueue(&app, vec![new]).await.unwrap().remove(0);
+        let mut changes = store.changes();
+        let promoted = loop {
+            let now = store.job(job.id).await.unwrap().unwrap().job;
+            if now.state == JobState::Available {
+                break now;
+            }
+            changes.changed().await.unwrap();
+        };
+        let late_ms = promoted.enqueued_at.since(job.scheduled_at.unwrap());
+        assert!((0..LATE_MS_MAX).contains(&late_ms), "{late_ms} ms late");
+        app.stop();
+        loops.join_all().await;
     }
 }

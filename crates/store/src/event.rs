@@ -1,6 +1,6 @@
 //! What happened, in commit order.
 
-use lazaret_core::id::{EventId, IncidentId, LetterId, OperationId};
+use lazaret_core::id::{EventId, IncidentId, JobId, LetterId, OperationId};
 use lazaret_core::letter::Letter;
 use lazaret_core::time::Time;
 
@@ -14,6 +14,7 @@ pub struct Event {
     pub letter: Option<LetterId>,
     pub incident: Option<IncidentId>,
     pub operation: Option<OperationId>,
+    pub job: Option<JobId>,
     pub actor: Option<String>,
     /// JSON text of an object.
     pub detail: Option<String>,

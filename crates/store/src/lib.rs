@@ -12,6 +12,7 @@ pub mod event;
 pub mod failure;
 pub mod folder;
 pub mod incident;
+pub mod job;
 mod packing;
 pub mod page;
 pub mod regroup;

@@ -10,6 +10,7 @@ mod events;
 mod filter;
 mod incidents;
 mod insert;
+mod jobs;
 mod letters;
 mod migrate;
 mod operations;
@@ -31,7 +32,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::job::Job;
+use lazaret_core::job::state::JobState;
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -46,6 +49,7 @@ use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::DataFolder;
 use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::job::{Changed, JobChange, JobEvent, QueueInfo, StoredJob};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
@@ -319,6 +323,69 @@ impl Store for SqliteStore {
         at: Time,
     ) -> Result<Result<(), ClaimRefused>, StoreError> {
         self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
+    }
+
+    async fn enqueue_jobs(
+        &self,
+        jobs: Vec<(Job, Vec<JobEvent>)>,
+        at: Time,
+    ) -> Result<Result<(), JobId>, StoreError> {
+        let few = jobs.len() <= PREPARE_INLINE_MAX;
+        let pack = move || jobs.into_iter().map(|(job, events)| jobs::Enqueued::new(job, events)).collect();
+        let packed = if few { pack()? } else { off_thread(pack).await? };
+        self.writer.write(packed.len(), move |write| jobs::enqueue(write, &packed, at)).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.readers.read(move |conn| jobs::job(conn, id)).await
+    }
+
+    async fn fetch_jobs(
+        &self,
+        queues: Vec<String>,
+        count: usize,
+        worker: String,
+        visibility_ms: Option<u64>,
+        at: Time,
+    ) -> Result<Vec<Job>, StoreError> {
+        let worker = Some(worker).filter(|name| !name.is_empty());
+        let asked = Arc::new(jobs::fetch::Fetch { queues, count, worker, visibility_ms, at });
+        let same = Arc::clone(&asked);
+        if !self.readers.read(move |conn| jobs::fetch::anything(conn, &same.queues)).await? {
+            return Ok(Vec::new());
+        }
+        let weight = count.min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write(weight, move |write| jobs::fetch::fetch(write, &asked)).await
+    }
+
+    async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
+        let packed = jobs::change::Move::new(change)?;
+        self.writer.write(1, move |write| jobs::change::change(write, &packed)).await
+    }
+
+    async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers.read(move |conn| jobs::due(conn, at, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Time>, StoreError> {
+        self.readers.read(jobs::next_due).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
+        self.readers.read(jobs::queues::all).await
+    }
+
+    async fn pause_queue(&self, name: String, paused: bool, at: Time) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, at)).await
+    }
+
+    async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
+        self.readers.read(move |conn| jobs::letter_of(conn, id)).await
+    }
+
+    async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {
+        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write(weight, move |write| jobs::prune(write, &before, limit)).await
     }
 
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::job::Job;
+use lazaret_core::job::state::JobState;
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::time::Time;
 use tokio::sync::watch;
@@ -13,6 +15,7 @@ use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::job::{Changed, JobChange, JobEvent, QueueInfo, StoredJob};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
@@ -130,6 +133,49 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         settlement: Settlement,
         at: Time,
     ) -> Result<Result<(), ClaimRefused>, StoreError>;
+
+    /// Enqueues new jobs, each with what is to be told of it. All of them or none; the error names the first one whose id
+    /// belongs to another job, or to a live or archived letter of one.
+    async fn enqueue_jobs(
+        &self,
+        jobs: Vec<(Job, Vec<JobEvent>)>,
+        at: Time,
+    ) -> Result<Result<(), JobId>, StoreError>;
+
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
+
+    /// Hands the next jobs to a worker: queue by queue, highest priority first, then who waits longest. A paused queue
+    /// gives nothing, and what has expired is discarded on the way. An empty name is nobody's.
+    async fn fetch_jobs(
+        &self,
+        queues: Vec<String>,
+        count: usize,
+        worker: String,
+        visibility_ms: Option<u64>,
+        at: Time,
+    ) -> Result<Vec<Job>, StoreError>;
+
+    /// Writes a job over the version it was read in, with what becomes of its letter and what is to be told.
+    async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError>;
+
+    /// Jobs that the clock has something to do with by then, the longest due first: to be promoted, to be taken from
+    /// their worker, or, if they are available, expired.
+    async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError>;
+
+    /// When the next job is due, which may be in the past.
+    async fn next_due(&self) -> Result<Option<Time>, StoreError>;
+
+    /// All queues in the order of their names.
+    async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError>;
+
+    async fn pause_queue(&self, name: String, paused: bool, at: Time) -> Result<(), StoreError>;
+
+    /// The live letter of a job.
+    async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError>;
+
+    /// Forgets jobs that ended in these states before these times, at most `limit`; says how many. What is in the dead
+    /// letter stays.
+    async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError>;
 
     /// The audit log, newest first, before a position.
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;

@@ -53,8 +53,12 @@ fn assert_sane(answer: &Answer, what: &str) {
     );
     if answer.status.is_client_error() {
         let body = answer.json();
+        let (code, detail) = match body.get("error") {
+            Some(error) => (&error["code"], &error["message"]),
+            None => (&body["code"], &body["detail"]),
+        };
         assert!(
-            body["code"].is_string() && body["detail"].as_str().is_some_and(|detail| !detail.is_empty()),
+            code.is_string() && detail.as_str().is_some_and(|detail| !detail.is_empty()),
             "{what}: {body}"
         );
     }
@@ -67,7 +71,7 @@ async fn no_body_breaks_a_route() {
     let letter = app.report(&serde_json::json!({"eventId": "kept", "originalEvent": {}})).await;
     let types = ["application/json", "application/x-ndjson", "text/plain", ""];
     for (method, route, _) in PERMISSIONS.iter().filter(|(_, route, _)| *route != "/test/reset") {
-        let path = route.replace("{id}", &letter);
+        let path = route.replace("{id}", &letter).replace("{name}", "default");
         for (name, body) in bodies() {
             for content_type in types {
                 let mut request =

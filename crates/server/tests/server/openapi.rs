@@ -18,8 +18,12 @@ async fn every_route_is_described_and_nothing_else() {
             assert!(operation["responses"].as_object().is_some_and(|r| !r.is_empty()), "{method} {path}");
         }
     }
-    let table: BTreeSet<_> =
-        PERMISSIONS.iter().map(|(method, route, _)| ((*method).to_owned(), (*route).to_owned())).collect();
+    // The routes of the Open Job Specification are described by it.
+    let table: BTreeSet<_> = PERMISSIONS
+        .iter()
+        .filter(|(_, route, _)| !route.starts_with("/ojs/"))
+        .map(|(method, route, _)| ((*method).to_owned(), (*route).to_owned()))
+        .collect();
     assert_eq!(described, table);
 }
 

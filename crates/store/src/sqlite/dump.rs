@@ -9,7 +9,7 @@ use super::writer::Write;
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 18] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -25,6 +25,8 @@ const TABLES: [&str; 16] = [
     "events",
     "tokens",
     "past_decisions",
+    "jobs",
+    "queues",
     "meta",
 ];
 
@@ -72,7 +74,8 @@ pub(super) fn empty(write: &mut Write<'_>) -> Result<(), StoreError> {
     write.conn.execute_batch(
         "delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
          delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
-         delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;",
+         delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;
+         delete from jobs; delete from queues;",
     )?;
     // Reports that share this commit were tallied but not written yet.
     write.tally.begin_anew();

@@ -1,6 +1,6 @@
 //! Events: written with what they tell of, read in commit order.
 
-use lazaret_core::id::{EventId, IncidentId, LetterId, OperationId};
+use lazaret_core::id::{EventId, IncidentId, JobId, LetterId, OperationId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::types::ValueRef;
@@ -19,13 +19,14 @@ pub(super) struct NewEvent<'a> {
     pub letter: Option<LetterId>,
     pub incident: Option<IncidentId>,
     pub operation: Option<OperationId>,
+    pub job: Option<JobId>,
     pub actor: Option<&'a str>,
     pub detail: Option<String>,
 }
 
 const ADD_EVENT: &str = "
-insert into events (id, at, kind, letter, incident, operation, actor, detail)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+insert into events (id, at, kind, letter, incident, operation, job, actor, detail)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreError> {
     let id = EventId::mint(event.at, write.entropy.take()?);
@@ -36,6 +37,7 @@ pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreEr
         event.letter.as_ref().map(LetterId::bytes),
         event.incident.as_ref().map(IncidentId::bytes),
         event.operation.as_ref().map(OperationId::bytes),
+        event.job.as_ref().map(JobId::bytes),
         event.actor,
         event.detail.as_deref(),
     ))?;
@@ -45,7 +47,8 @@ pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreEr
 /// The letter comes with the event: whoever filters or shows it would ask for it next.
 fn events_after() -> String {
     format!(
-        "select {LETTER_COLUMNS}, e.position, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.actor, e.detail
+        "select {LETTER_COLUMNS}, e.position, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor,
+                e.detail
            from events e
            left join dead_letter_queue l on l.id = e.letter
            left join fingerprints f on f.fingerprint = l.fingerprint
@@ -73,8 +76,9 @@ pub(super) fn after(conn: &Connection, after: u64, limit: usize) -> Result<Vec<E
             letter: row.get::<_, Option<[u8; 16]>>(35)?.map(LetterId::from_bytes),
             incident: row.get::<_, Option<[u8; 16]>>(36)?.map(IncidentId::from_bytes),
             operation: row.get::<_, Option<[u8; 16]>>(37)?.map(OperationId::from_bytes),
-            actor: row.get(38)?,
-            detail: row.get(39)?,
+            job: row.get::<_, Option<[u8; 16]>>(38)?.map(JobId::from_bytes),
+            actor: row.get(39)?,
+            detail: row.get(40)?,
             about,
         });
     }

@@ -44,7 +44,8 @@ pub(super) fn latest_of_key(
     Ok(Some((row.get(0)?, LetterId::from_bytes(row.get(1)?), place)))
 }
 
-fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
+/// Stores one message; what it does depends on the letter that is known under its key.
+pub(super) fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
     let Some((generation, id, place)) = latest_of_key(write.conn, &prepared.admitted.key)? else {
         return create(write, prepared, 1, None);
     };

@@ -11,6 +11,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (1, include_str!("migrations/0001_letters.sql")),
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
+    (4, include_str!("migrations/0004_jobs.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

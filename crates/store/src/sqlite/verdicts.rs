@@ -9,6 +9,7 @@ use rusqlite::{OptionalExtension, ToSql};
 use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
+use super::jobs::follow::follow;
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
@@ -31,8 +32,10 @@ pub(super) enum Mark<'a> {
         reason: Option<&'a str>,
     },
     Releases,
-    /// The letter was sent.
+    /// The letter was claimed, and will be sent.
     Claims,
+    /// The letter goes out with this move: there is no sending that could fail.
+    Sends,
 }
 
 /// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
@@ -95,6 +98,7 @@ fn update(
         }
         Mark::Releases => ", held_at = null, held_by = null, hold_reason = null",
         Mark::Claims => ", sent_at = null",
+        Mark::Sends => ", sent_at = ?4, ever_sent = 1",
     };
     let guard = match row.hold {
         HoldRule::Any => "",
@@ -184,6 +188,9 @@ pub(super) fn carry_out(
             ..NewEvent::default()
         };
         events::add(write, &event)?;
+        if decision.verb == Verb::Reopen {
+            follow(write, letter, decision.at)?;
+        }
     }
     Ok(decided)
 }

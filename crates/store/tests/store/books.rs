@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_core::cursor::Sort;
 use lazaret_core::filter::Filter;
+use lazaret_core::id::JobId;
+use lazaret_core::job::state::JobState;
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_store::Store;
+use lazaret_store::job::SOURCE;
 use lazaret_store::page::PageQuery;
 use lazaret_store::stats::{Ledger, LedgerBy, Stats, StatsOf};
 
@@ -28,6 +31,8 @@ pub async fn agree(store: &dyn Store) {
         assert_eq!(store.stats(StatsOf::Only(status)).await.unwrap(), expected, "{status}");
     }
     positions_grow(store).await;
+    queues_hold_their_jobs(store).await;
+    letters_lead_their_jobs(store, &letters).await;
 }
 
 async fn all(store: &dyn Store) -> Vec<Letter> {
@@ -84,4 +89,41 @@ async fn positions_grow(store: &dyn Store) {
     assert!(events.is_sorted_by(|one, next| one.position < next.position));
     let ids: BTreeSet<_> = events.iter().map(|event| event.id).collect();
     assert_eq!(ids.len(), events.len());
+}
+
+/// What queues count has to be what the rows of their jobs say.
+async fn queues_hold_their_jobs(store: &dyn Store) {
+    let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let dump = store.dump().await.unwrap();
+    let rows =
+        dump.lines().skip_while(|line| *line != "jobs").skip(1).take_while(|line| line.starts_with(' '));
+    for row in rows {
+        let cell =
+            |name: &str| row.split_whitespace().find_map(|cell| cell.strip_prefix(name)).unwrap().to_owned();
+        *counted.entry((cell("queue="), cell("state="))).or_default() += 1;
+    }
+    let mut told = BTreeMap::new();
+    for queue in store.queues().await.unwrap() {
+        assert_eq!(queue.counts.len(), JobState::ALL.len());
+        for (state, count) in queue.counts.into_iter().filter(|(_, count)| *count > 0) {
+            told.insert((queue.name.clone(), state.name().to_owned()), count);
+        }
+    }
+    assert_eq!(told, counted);
+}
+
+/// A pending letter's job is in the dead letter, and one that is out has a job that can still end.
+async fn letters_lead_their_jobs(store: &dyn Store, letters: &[Letter]) {
+    for letter in letters.iter().filter(|letter| letter.source == SOURCE) {
+        let id = JobId::parse(&letter.event_id).unwrap();
+        let job = store.job(id).await.unwrap().map(|stored| stored.job);
+        let agrees = match (letter.status, &job) {
+            (Status::Pending, Some(job)) => job.in_dead_letter,
+            (Status::Reprocessing, Some(job)) => !job.state.is_terminal(),
+            (Status::Pending | Status::Reprocessing, None) => false,
+            (Status::Resolved | Status::Discarded, Some(job)) => job.state.is_terminal(),
+            (Status::Resolved | Status::Discarded, None) => true,
+        };
+        assert!(agrees, "{letter:?}: {job:?}");
+    }
 }

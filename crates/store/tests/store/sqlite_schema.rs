@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_core::job::state::JobState;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_store::Store;
 use lazaret_store::claim::ClaimStep;
@@ -34,6 +35,10 @@ fn the_schema_takes_exactly_the_words_of_the_types() {
     assert_eq!(allowed(&conn, "letter_keys", "place"), Place::ALL.map(Place::name));
     assert_eq!(allowed(&conn, "claims", "step"), ClaimStep::ALL.map(ClaimStep::name));
     assert_eq!(allowed(&conn, "operations", "state"), OperationState::ALL.map(OperationState::name));
+    assert_eq!(allowed(&conn, "jobs", "state"), JobState::ALL.map(JobState::name));
+    let statement = conn.prepare("select * from queues").unwrap();
+    let counted: Vec<&str> = statement.column_names().skip(3).collect();
+    assert_eq!(counted, JobState::ALL.map(JobState::name));
 }
 
 #[tokio::test]

@@ -1,0 +1,289 @@
+//! JSON taken apart and put together one level at a time, each value kept as the text it came in.
+//!
+//! A job's arguments belong to the application: numbers keep their digits, objects their order, and half a surrogate
+//! pair in a text is no reason to lose a job or a failure. Never builds a tree out of what a stranger sent.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::limits;
+use crate::time::Time;
+
+/// The fields of a JSON object in their order, values verbatim. Of a name that occurs twice the last value counts.
+#[derive(Debug, Default)]
+pub(super) struct Fields<'a>(Vec<(String, &'a str)>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn read(text: &'a str) -> Result<Fields<'a>, serde_json::Error> {
+        let fields: BTreeMap<String, &'a RawValue> = serde_json::from_str(text)?;
+        let mut fields: Vec<(String, &'a str)> =
+            fields.into_iter().map(|(name, raw)| (name, raw.get())).collect();
+        // The values are parts of one text, so their addresses tell the order they came in.
+        fields.sort_by_key(|(_, raw)| raw.as_ptr());
+        Ok(Fields(fields))
+    }
+
+    /// Takes a field out; one that says `null` says nothing.
+    pub(super) fn take(&mut self, name: &str) -> Option<&'a str> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1).filter(|raw| *raw != "null")
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, raw)| *raw).filter(|raw| *raw != "null")
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, raw)| (name.as_str(), *raw))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What has not been taken out, as texts of its own.
+    pub(super) fn rest(self) -> Vec<(String, String)> {
+        self.0.into_iter().map(|(name, raw)| (name, raw.to_owned())).collect()
+    }
+}
+
+/// A JSON object in the making.
+#[derive(Debug)]
+pub(super) struct ObjectText(String);
+
+impl ObjectText {
+    pub(super) fn new() -> ObjectText {
+        ObjectText(String::from("{"))
+    }
+
+    /// Adds a value that is JSON text already.
+    pub(super) fn raw(&mut self, name: &str, json: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        quote_onto(&mut self.0, name);
+        self.0.push(':');
+        self.0.push_str(json);
+    }
+
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        self.raw(name, "");
+        quote_onto(&mut self.0, value);
+    }
+
+    pub(super) fn number(&mut self, name: &str, value: impl Into<i128>) {
+        self.raw(name, &value.into().to_string());
+    }
+
+    pub(super) fn time(&mut self, name: &str, value: Option<Time>) {
+        if let Some(time) = value {
+            self.text(name, &time.to_string());
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    pub(super) fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// A JSON list of values that are JSON text already.
+pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    let mut text = String::from("[");
+    for item in items {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(item.as_ref());
+    }
+    text.push(']');
+    text
+}
+
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    quote_onto(&mut json, text);
+    json
+}
+
+fn quote_onto(json: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        json.push_str(&serde_json::Value::from(text).to_string());
+    } else {
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+    }
+}
+
+/// Reads a JSON string. Half a surrogate pair, which JavaScript writes when it cuts a text, becomes U+FFFD.
+pub(super) fn text(raw: &str) -> Option<String> {
+    serde_json::from_str(raw).or_else(|_| serde_json::from_str(&mended(raw))).ok()
+}
+
+/// Reads a number to its last digit, which serde_json alone does not.
+pub(super) fn number(raw: &str) -> Option<f64> {
+    let begins = raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    if begins { raw.parse().ok() } else { None }
+}
+
+/// Reads a whole number, also where a program wrote it as `30.0`.
+pub(super) fn whole(raw: &str) -> Option<i64> {
+    if let Ok(number) = serde_json::from_str(raw) {
+        return Some(number);
+    }
+    let number = number(raw)?;
+    // Up to here every whole number has a double of its own.
+    (number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0).then_some(number as i64)
+}
+
+/// The items of a JSON list, verbatim.
+pub(super) fn items(raw: &str) -> Option<Vec<&str>> {
+    let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+    Some(items.into_iter().map(RawValue::get).collect())
+}
+
+/// A value that readers of answers can follow: one that is nested too deeply becomes a text that holds it.
+pub(super) fn tamed(raw: &str) -> Cow<'_, str> {
+    if depth(raw) > limits::JOB_DEPTH_MAX { Cow::Owned(quoted(raw)) } else { Cow::Borrowed(raw) }
+}
+
+/// How deep a valid JSON text is nested; a bare value is 0.
+pub(super) fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    let mut in_text = false;
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if in_text => {
+                bytes.next();
+            }
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// What kind of value a JSON text is, in the words of an error message.
+pub(super) fn kind(raw: &str) -> &'static str {
+    match raw.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// A stranger's text, short enough for an error message.
+pub(super) fn shown(text: &str) -> String {
+    let mut short: String =
+        text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Replaces escapes of single surrogates; everything else stays as it is.
+pub(super) fn mended(raw: &str) -> String {
+    let mut mended = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        mended.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (taken, put) = match (surrogate(rest), rest.get(6..).and_then(surrogate)) {
+            (Some(Half::High), Some(Half::Low)) => (12, &rest[..12]),
+            (Some(Half::High | Half::Low), _) => (6, "\\ufffd"),
+            // An escape of two characters; the second must not be taken for the start of another.
+            (None, _) => {
+                let taken = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
+                (taken, &rest[..taken])
+            }
+        };
+        mended.push_str(put);
+        rest = &rest[taken..];
+    }
+    mended.push_str(rest);
+    mended
+}
+
+enum Half {
+    High,
+    Low,
+}
+
+fn surrogate(text: &str) -> Option<Half> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    match u16::from_str_radix(digits, 16).ok()? {
+        0xd800..0xdc00 => Some(Half::High),
+        0xdc00..0xe000 => Some(Half::Low),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_keep_their_order_and_their_digits_and_the_last_of_equals_counts() {
+        let fields = Fields::read(r#" {"z":1e400,"a": [1,  2],"z":{"x":0.10}, "n":null} "#).unwrap();
+        let seen: Vec<_> = fields.iter().collect();
+        assert_eq!(seen, [("a", "[1,  2]"), ("z", r#"{"x":0.10}"#), ("n", "null")]);
+        assert_eq!(fields.get("n"), None);
+        assert!(Fields::read("[1]").is_err());
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_mended_and_a_whole_one_is_kept() {
+        for (raw, expected) in [
+            (r#""a\ud83dz""#, "a\u{fffd}z"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\\ud83d""#, r"\ud83d"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
+        ] {
+            assert_eq!(text(raw).as_deref(), Some(expected), "{raw}");
+        }
+        assert_eq!(text("\"\\ud8\""), None);
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_texts() {
+        for (text, expected) in
+            [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#""[[""#, 0), (r#"["\"[["]"#, 1)]
+        {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_read_however_they_are_written() {
+        for (raw, expected) in [
+            ("5", Some(5)),
+            ("-5", Some(-5)),
+            ("5.0", Some(5)),
+            ("5e2", Some(500)),
+            ("5.5", None),
+            ("\"5\"", None),
+            ("1e300", None),
+            ("true", None),
+        ] {
+            assert_eq!(whole(raw), expected, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What a request or a tick does to a job: read it, ask the pure transition, write the result, and again if another
+//! change came first.
+//!
+//! Decides nothing about states, and knows no HTTP. A job and its letter change in one commit or not at all.
+
+pub mod dead;
+mod due;
+mod event;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use lazaret_core::id::JobId;
+use lazaret_core::job::enqueue::{NewJob, job_id};
+use lazaret_core::job::failure::{Failure, Nack, Verdict};
+use lazaret_core::job::letter::letter_key;
+use lazaret_core::job::problem::JobProblem;
+use lazaret_core::job::state::{JobRefused, JobState};
+use lazaret_core::job::worker::{Ack, FetchRequest, Heartbeat};
+use lazaret_core::job::{Job, NotHolder};
+use lazaret_core::letter::{Admitted, admit};
+use lazaret_core::lifecycle::Refused;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use lazaret_store::StoreError;
+use lazaret_store::job::{Changed, JobChange, JobEvent, LetterEffect, StoredJob};
+
+use crate::app::App;
+use crate::raw_json::shown;
+
+pub use due::{tick, until_due};
+pub use lazaret_store::job::SOURCE;
+
+/// Why a job was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDone {
+    #[error("job {0} does not exist")]
+    Unknown(String),
+    #[error("job {job}: {refused}")]
+    State { job: JobId, refused: JobRefused },
+    #[error("job {job}: {cause}")]
+    NotHolder {
+        job: JobId,
+        #[source]
+        cause: NotHolder,
+    },
+    #[error("the id {0} is taken, by a job or by its dead letter")]
+    Duplicate(JobId),
+    #[error("job {0} is not in the dead letter")]
+    NotDead(String),
+    #[error(transparent)]
+    Problem(#[from] JobProblem),
+    /// The job's letter stands in the way.
+    #[error(transparent)]
+    Letter(#[from] Refused),
+    #[error("job {0} is being changed by too many at once")]
+    Contended(JobId),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A job before and after a change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moved {
+    pub previous: JobState,
+    pub job: Job,
+}
+
+/// A change that is about to be written.
+struct Step {
+    after: Job,
+    letter: LetterEffect,
+    events: Vec<JobEvent>,
+}
+
+/// Reads an id as clients write it; what cannot be one belongs to no job.
+pub fn read_id(text: &str) -> Result<JobId, NotDone> {
+    job_id(text).ok_or_else(|| NotDone::Unknown(shown(text)))
+}
+
+/// Stores new jobs, all of them or none.
+pub async fn enqueue(app: &App, new: Vec<NewJob>) -> Result<Vec<Job>, NotDone> {
+    let now = app.clock.now();
+    let mut jobs = Vec::with_capacity(new.len());
+    for one in new {
+        jobs.push(Job::enqueued(one, JobId::mint(now, app.entropy.take()?), now));
+    }
+    let told = jobs.iter().map(|job| (job.clone(), vec![event::enqueued(job)])).collect();
+    app.store.enqueue_jobs(told, now).await?.map_err(NotDone::Duplicate)?;
+    Ok(jobs)
+}
+
+/// One job, from its row or made again from its letter.
+pub async fn find(app: &App, id: JobId) -> Result<Job, NotDone> {
+    if let Some(stored) = app.store.job(id).await? {
+        return Ok(stored.job);
+    }
+    dead::from_letter(app, id).await?.ok_or_else(|| NotDone::Unknown(id.to_string()))
+}
+
+pub async fn fetch(app: &App, request: FetchRequest) -> Result<Vec<Job>, NotDone> {
+    let FetchRequest { queues, count, worker_id, visibility_ms } = request;
+    let worker = worker_id.unwrap_or_default();
+    Ok(app.store.fetch_jobs(queues, count, worker, visibility_ms, app.clock.now()).await?)
+}
+
+pub async fn ack(app: &App, ack: &Ack) -> Result<Moved, NotDone> {
+    let id = read_id(&ack.job_id)?;
+    change(app, id, |job, now| {
+        check_holder(&job, ack.worker_id.as_deref())?;
+        let after = job.acked(ack.result.clone(), now).map_err(refusal(id))?;
+        let events = vec![event::completed(&after, now)];
+        Ok(Step { after, letter: LetterEffect::Confirm { evidence: "acked" }, events })
+    })
+    .await
+}
+
+pub async fn nack(app: &App, nack: &Nack) -> Result<Moved, NotDone> {
+    let id = read_id(&nack.job_id)?;
+    change(app, id, |job, now| {
+        check_holder(&job, nack.worker_id.as_deref())?;
+        fail(app, job, nack.failure.clone(), now)
+    })
+    .await
+}
+
+/// Cancels a job that has not ended.
+pub async fn cancel(app: &App, id: JobId, by: &str) -> Result<Moved, NotDone> {
+    change(app, id, |job, now| {
+        let after = job.cancelled(now).map_err(refusal(id))?;
+        let events = vec![event::cancelled(&after, by)];
+        Ok(Step { after, letter: LetterEffect::End { evidence: "cancelled" }, events })
+    })
+    .await
+}
+
+/// Lets a parked job run.
+pub async fn activate(app: &App, id: JobId) -> Result<Moved, NotDone> {
+    change(app, id, |job, now| {
+        let after = job.activated(now).map_err(refusal(id))?;
+        Ok(Step { after, letter: LetterEffect::None, events: Vec::new() })
+    })
+    .await
+}
+
+/// Prolongs the reservations of the jobs that a worker names and holds, and gives those jobs in their order. The others
+/// have gone elsewhere, which the worker learns from their absence.
+pub async fn heartbeat(app: &App, beat: &Heartbeat) -> Result<Vec<Job>, NotDone> {
+    let ids: Vec<JobId> = beat.job_ids.iter().filter_map(|text| job_id(text)).collect();
+    let each = ids.into_iter().map(|id| async move {
+        let extended = change(app, id, |job, now| {
+            check_holder(&job, Some(&beat.worker_id))?;
+            let after = job.extended(now, beat.visibility_ms).map_err(refusal(id))?;
+            let events = vec![event::heartbeat(&after)];
+            Ok(Step { after, letter: LetterEffect::None, events })
+        });
+        match extended.await {
+            Ok(moved) => Ok(Some(moved.job)),
+            Err(NotDone::Store(error)) => Err(NotDone::Store(error)),
+            Err(
+                NotDone::Unknown(_)
+                | NotDone::State { .. }
+                | NotDone::NotHolder { .. }
+                | NotDone::Duplicate(_)
+                | NotDone::NotDead(_)
+                | NotDone::Problem(_)
+                | NotDone::Letter(_)
+                | NotDone::Contended(_),
+            ) => Ok(None),
+        }
+    });
+    let extended = stream::iter(each).buffered(limits::JOB_CHANGES_AT_ONCE);
+    extended.try_filter_map(|job| std::future::ready(Ok(job))).try_collect().await
+}
+
+fn check_holder(job: &Job, worker: Option<&str>) -> Result<(), NotDone> {
+    job.check_holder(worker).map_err(|cause| NotDone::NotHolder { job: job.id, cause })
+}
+
+fn refusal(job: JobId) -> impl Fn(JobRefused) -> NotDone {
+    move |refused| NotDone::State { job, refused }
+}
+
+/// Changes a job as `step` says, which is asked anew whenever another change came first.
+async fn change(
+    app: &App,
+    id: JobId,
+    step: impl Fn(Job, Time) -> Result<Step, NotDone>,
+) -> Result<Moved, NotDone> {
+    for _ in 0..limits::JOB_CHANGE_TRIES_MAX {
+        let Some(StoredJob { job, version }) = app.store.job(id).await? else {
+            return Err(NotDone::Unknown(id.to_string()));
+        };
+        let (now, previous) = (app.clock.now(), job.state);
+        let step = step(job, now)?;
+        if let Some(job) = write(app, (id, version), step, now).await? {
+            return Ok(Moved { previous, job });
+        }
+    }
+    Err(NotDone::Contended(id))
+}
+
+/// Writes a change, unless the job is not as it was read any more.
+async fn write(app: &App, before: (JobId, u64), step: Step, at: Time) -> Result<Option<Job>, NotDone> {
+    let Step { after, letter, events } = step;
+    let (job, dies) = (after.clone(), matches!(letter, LetterEffect::Die(_)));
+    match app.store.change_job(JobChange { before, after, letter, events, at }).await? {
+        Changed::Done => {
+            // No death is silent (RULE-040-060).
+            if dies {
+                let (id, queue) = (job.id, &job.queue);
+                tracing::info!(job.id = %id, queue, source = SOURCE, "job {id} of queue {queue} is a dead letter");
+            }
+            Ok(Some(job))
+        }
+        Changed::Stale => Ok(None),
+        Changed::Refused(refused) => Err(refused.into()),
+    }
+}
+
+/// A run failed: what becomes of the job, and of its letter.
+fn fail(app: &App, job: Job, failure: Failure, now: Time) -> Result<Step, NotDone> {
+    let verdict = job.verdict(&failure, unit(app)?);
+    let (id, started_at) = (job.id, job.started_at);
+    let after = job.failed(failure, verdict, now).map_err(refusal(id))?;
+    let letter = match verdict {
+        Verdict::Requeue | Verdict::Return | Verdict::Retry { .. } => LetterEffect::None,
+        Verdict::Discard => LetterEffect::End { evidence: "dropped" },
+        Verdict::DeadLetter => LetterEffect::Die(Box::new(admitted(app, &after, now)?)),
+    };
+    let events = event::failed(&after, verdict, started_at, now);
+    Ok(Step { after, letter, events })
+}
+
+/// The job as the letter that it becomes, by the same rules as everything that is captured.
+fn admitted(app: &App, job: &Job, now: Time) -> Result<Admitted, StoreError> {
+    let random = [app.entropy.take()?, app.entropy.take()?];
+    let letter = admit(job.to_captured(SOURCE, None), now, random, &app.rules, &app.groups());
+    // A job is found by its id alone, whatever tenant its letter belongs to.
+    Ok(Admitted { key: letter_key(SOURCE, &job.id.to_string()), ..letter })
+}
+
+/// A random number from 0 to 1, for delays.
+fn unit(app: &App) -> Result<f64, StoreError> {
+    let bits = u64::from_be_bytes(app.entropy.take()?) >> 11;
+    Ok(bits as f64 / (1_u64 << 53) as f64)
+}

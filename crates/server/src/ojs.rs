@@ -1,0 +1,205 @@
+//! The door for clients of the Open Job Specification: `/ojs/v1` and `/ojs/manifest`, in their words and shapes.
+//!
+//! Translates and does nothing else: what happens to jobs is in `jobs`, what is allowed in `lazaret_core::job`. Requests
+//! pass the same guards as those to the API; what the guards answer is put into the envelope of the specification here.
+
+mod about;
+mod dead_letter;
+mod events;
+mod jobs;
+mod problem;
+mod queues;
+mod workers;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, Path, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, body::Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use lazaret_core::id::EventId;
+use lazaret_core::job::Job;
+use lazaret_core::job::json::job_json;
+use lazaret_core::limits;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::raw_json::shown;
+use problem::{Code, Problem};
+
+const MEDIA_TYPE: &str = "application/openjobspec+json";
+const VERSION: &str = "1.0";
+const VERSION_HEADER: HeaderName = HeaderName::from_static("ojs-version");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Adds the routes of the specification.
+pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
+    about::begin();
+    let mut routes = routes
+        .route("/ojs/manifest", get(about::manifest))
+        .route("/ojs/v1/health", get(about::health))
+        .route("/ojs/v1/jobs", post(jobs::push))
+        .route("/ojs/v1/jobs/batch", post(jobs::push_batch))
+        .route("/ojs/v1/jobs/{id}", get(jobs::show).delete(jobs::cancel))
+        .route("/ojs/v1/jobs/{id}/activate", post(jobs::activate))
+        .route("/ojs/v1/workers/fetch", post(workers::fetch))
+        .route("/ojs/v1/workers/ack", post(workers::ack))
+        .route("/ojs/v1/workers/nack", post(workers::nack))
+        .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))
+        .route("/ojs/v1/queues", get(queues::list))
+        .route("/ojs/v1/queues/{name}/stats", get(queues::stats))
+        .route("/ojs/v1/queues/{name}/pause", post(queues::pause))
+        .route("/ojs/v1/queues/{name}/resume", post(queues::resume))
+        .route("/ojs/v1/events", get(events::events))
+        .route("/ojs/v1/dead-letter", get(dead_letter::list))
+        .route("/ojs/v1/admin/dead-letter", get(dead_letter::admin_list));
+    for base in ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"] {
+        routes = routes
+            .route(&format!("{base}/stats"), get(dead_letter::stats))
+            .route(&format!("{base}/retry"), post(dead_letter::retry_many))
+            .route(&format!("{base}/{{id}}"), get(dead_letter::show))
+            .route(&format!("{base}/{{id}}/retry"), post(dead_letter::retry));
+    }
+    routes
+}
+
+/// The outermost layer for these routes: the headers that every answer has, and one shape for every error.
+pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path != "/ojs" && !path.starts_with("/ojs/") {
+        return next.run(request).await;
+    }
+    if !request.headers().contains_key(REQUEST_ID)
+        && let Some(id) = mint_request_id(&app)
+    {
+        request.headers_mut().insert(REQUEST_ID, id);
+    }
+    let mut response = match refused_version(request.headers()) {
+        Some(problem) => answer_unheard(&app, problem, request.headers()),
+        None => next.run(request).await,
+    };
+    if let Some(problem) = problem::take(&mut response).await {
+        let id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let mut shaped = problem.shape(id);
+        for (name, value) in response.headers() {
+            if !shaped.headers().contains_key(name) && *name != header::CONTENT_LENGTH {
+                shaped.headers_mut().append(name, value.clone());
+            }
+        }
+        response = shaped;
+    }
+    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(VERSION));
+    response
+}
+
+fn mint_request_id(app: &App) -> Option<HeaderValue> {
+    let id = EventId::mint(app.clock.now(), app.entropy.take().ok()?);
+    HeaderValue::from_str(&format!("req_{id}")).ok()
+}
+
+/// A client that speaks another version than ours must not be taken at its word.
+fn refused_version(headers: &HeaderMap) -> Option<Problem> {
+    let asked = headers.get(VERSION_HEADER)?.to_str().unwrap_or("?").trim();
+    let major = asked.split('.').next().unwrap_or_default();
+    (major != "1").then(|| {
+        Problem::new(Code::Unsupported, format!("version `{}` is not spoken here", shown(asked)))
+            .hint("send OJS-Version: 1.0, or leave it out")
+    })
+}
+
+/// A refusal before the request came as far as getting its id.
+fn answer_unheard(app: &App, problem: Problem, headers: &HeaderMap) -> Response {
+    let mut response = problem.into_response();
+    let given = headers.get(REQUEST_ID).filter(|id| id.len() <= limits::REQUEST_ID_BYTES_MAX);
+    if let Some(id) = given.cloned().or_else(|| mint_request_id(app)) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// An answer whose body is JSON.
+struct Answer<T>(StatusCode, T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_string(&self.1) {
+            Ok(text) => json_response(self.0, text),
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written");
+                Problem::new(Code::Internal, "the answer could not be written").into_response()
+            }
+        }
+    }
+}
+
+/// An answer whose body is JSON text already.
+fn json_response(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    response
+}
+
+/// The body of a request as text. A route that can do without one gets an empty text.
+struct Text(String);
+
+impl FromRequest<Arc<App>> for Text {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Text, Problem> {
+        if let Some(given) = request.headers().get(header::CONTENT_TYPE) {
+            let given = given.to_str().unwrap_or("?");
+            let name = given.split(';').next().unwrap_or_default().trim();
+            if ![MEDIA_TYPE, "application/json"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                let message = format!("a body of type `{}` is not taken", shown(given));
+                return Err(
+                    Problem::new(Code::InvalidRequest, message).hint("send Content-Type: application/json")
+                );
+            }
+        }
+        let bytes = Bytes::from_request(request, app).await?;
+        String::from_utf8(bytes.into())
+            .map(Text)
+            .map_err(|_| Problem::new(Code::InvalidPayload, "the body is not UTF-8 text"))
+    }
+}
+
+/// A part of the path, as it came.
+type Part = Result<Path<String>, PathRejection>;
+
+/// Query parameters as they came, in order.
+type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// A job for a list.
+fn job_value(job: &Job) -> Result<Box<RawValue>, Problem> {
+    raw(job_json(job))
+}
+
+fn raw(text: String) -> Result<Box<RawValue>, Problem> {
+    RawValue::from_string(text).map_err(|error| {
+        tracing::error!(%error, "what is stored of a job is not JSON");
+        Problem::new(Code::Internal, "the store holds something that cannot be")
+    })
+}
+
+/// A parameter that is not there, or says nothing.
+fn given(value: &str) -> Option<&str> {
+    Some(value.trim()).filter(|value| !value.is_empty())
+}
+
+/// A number of rows; more than there may be is brought down, nonsense is refused.
+fn read_limit(name: &str, value: &str, max: usize) -> Result<usize, Problem> {
+    match value.parse::<u64>() {
+        Ok(limit) if limit > 0 => Ok(usize::try_from(limit).unwrap_or(max).min(max)),
+        Ok(_) | Err(_) => Err(Problem::new(
+            Code::InvalidRequest,
+            format!("{name} must be a number from 1 to {max}, got `{}`", shown(value)),
+        )
+        .detail("field", name)),
+    }
+}

@@ -1,0 +1,358 @@
+//! Errors in the envelope of the specification. The HTTP status of every one of them is chosen here and nowhere else.
+
+use axum::body::Body;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
+use lazaret_core::cursor::BadCursor;
+use lazaret_core::job::problem::{JobProblem, ProblemKind};
+use lazaret_store::StoreError;
+use serde_json::{Map, Value, json};
+
+use crate::jobs::NotDone;
+
+/// What kind of error it is: stable, for programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Code {
+    InvalidRequest,
+    InvalidPayload,
+    SchemaValidation,
+    ValidationError,
+    FilterRequired,
+    ConfirmRequired,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    Conflict,
+    Duplicate,
+    CountMismatch,
+    TooLarge,
+    Misdirected,
+    Unsupported,
+    TooMany,
+    TooBroad,
+    Internal,
+    BackendBusy,
+    BackendError,
+}
+
+/// What follows from a code.
+struct Facts {
+    name: &'static str,
+    status: StatusCode,
+    retryable: bool,
+    /// What to do, unless the error itself knows better.
+    hint: &'static str,
+}
+
+impl Code {
+    const fn facts(self) -> Facts {
+        let (name, status, retryable, hint) = match self {
+            Code::InvalidRequest => {
+                ("invalid_request", StatusCode::BAD_REQUEST, false, "correct the request; see details")
+            }
+            Code::InvalidPayload => {
+                ("invalid_payload", StatusCode::BAD_REQUEST, false, "send one JSON object as the body")
+            }
+            Code::SchemaValidation => {
+                ("schema_validation", StatusCode::BAD_REQUEST, false, "correct the field; see details")
+            }
+            Code::ValidationError => (
+                "validation_error",
+                StatusCode::UNPROCESSABLE_ENTITY,
+                false,
+                "correct the retry policy; see details",
+            ),
+            Code::FilterRequired => (
+                "filter_required",
+                StatusCode::BAD_REQUEST,
+                false,
+                "name queue, type, error_type, since or until; or send all: true with expected_count",
+            ),
+            Code::ConfirmRequired => {
+                ("confirm_required", StatusCode::BAD_REQUEST, false, "send confirm: true")
+            }
+            Code::Unauthorized => (
+                "unauthorized",
+                StatusCode::UNAUTHORIZED,
+                false,
+                "send Authorization: Bearer with a token that is in force",
+            ),
+            Code::Forbidden => {
+                ("forbidden", StatusCode::FORBIDDEN, false, "use a token whose role may do this")
+            }
+            Code::NotFound => ("not_found", StatusCode::NOT_FOUND, false, "check the address and the id"),
+            Code::MethodNotAllowed => (
+                "method_not_allowed",
+                StatusCode::METHOD_NOT_ALLOWED,
+                false,
+                "see the routes that /ojs/manifest names",
+            ),
+            Code::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT, true, "send it again, or less at once"),
+            Code::Conflict => {
+                ("conflict", StatusCode::CONFLICT, false, "look at the job's state before trying again")
+            }
+            Code::Duplicate => {
+                ("duplicate", StatusCode::CONFLICT, false, "leave id out and the server makes one")
+            }
+            Code::CountMismatch => {
+                ("count_mismatch", StatusCode::CONFLICT, false, "look again, then send the new count")
+            }
+            Code::TooLarge => (
+                "envelope_too_large",
+                StatusCode::PAYLOAD_TOO_LARGE,
+                false,
+                "keep the payload elsewhere and pass a reference to it",
+            ),
+            Code::Misdirected => (
+                "misdirected",
+                StatusCode::MISDIRECTED_REQUEST,
+                false,
+                "add the host to allowed_hosts if it should be served",
+            ),
+            Code::Unsupported => {
+                ("unsupported", StatusCode::UNPROCESSABLE_ENTITY, false, "see what /ojs/manifest offers")
+            }
+            Code::TooMany => {
+                ("too_many", StatusCode::UNPROCESSABLE_ENTITY, false, "narrow it down, for example by queue")
+            }
+            Code::TooBroad => {
+                ("too_broad", StatusCode::UNPROCESSABLE_ENTITY, false, "narrow it down, for example by since")
+            }
+            Code::Internal => {
+                ("internal_error", StatusCode::INTERNAL_SERVER_ERROR, true, "see the server's log")
+            }
+            Code::BackendBusy => (
+                "backend_error",
+                StatusCode::SERVICE_UNAVAILABLE,
+                true,
+                "nothing of this request was kept: send it again",
+            ),
+            Code::BackendError => (
+                "backend_error",
+                StatusCode::SERVICE_UNAVAILABLE,
+                true,
+                "nothing of this request was kept: send it again later",
+            ),
+        };
+        Facts { name, status, retryable, hint }
+    }
+
+    /// What the guards of the API call it.
+    fn of_api(code: &str, status: StatusCode) -> Code {
+        match (code, status) {
+            ("unauthorized", _) => Code::Unauthorized,
+            ("forbidden" | "foreign_origin", _) => Code::Forbidden,
+            ("not_found", _) => Code::NotFound,
+            ("method_not_allowed", _) => Code::MethodNotAllowed,
+            ("timeout", _) => Code::Timeout,
+            ("too_large", _) => Code::TooLarge,
+            ("misdirected", _) => Code::Misdirected,
+            ("store_busy", _) => Code::BackendBusy,
+            (_, status) if status.is_client_error() => Code::InvalidRequest,
+            (_, StatusCode::SERVICE_UNAVAILABLE) => Code::BackendError,
+            _ => Code::Internal,
+        }
+    }
+}
+
+/// An error on its way to the caller.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    code: Code,
+    message: String,
+    hint: Option<String>,
+    details: Map<String, Value>,
+    retry_after_s: Option<u32>,
+}
+
+impl Problem {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Problem {
+        Problem { code, message: message.into(), hint: None, details: Map::new(), retry_after_s: None }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Problem {
+        Problem { hint: Some(hint.into()), ..self }
+    }
+
+    pub(super) fn detail(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// Says which of several it is about.
+    pub(super) fn at(mut self, index: usize) -> Problem {
+        self.message = format!("jobs[{index}]: {}", self.message);
+        self.detail("index", index)
+    }
+
+    /// The whole answer; the id of the request is known only on the way out.
+    pub(super) fn shape(self, request_id: &str) -> Response {
+        let Facts { name, status, retryable, hint } = self.code.facts();
+        let mut error = json!({
+            "code": name,
+            "type": name,
+            "message": self.message,
+            "retryable": retryable,
+            "hint": self.hint.as_deref().unwrap_or(hint),
+            "docs_url": format!("urn:lazaret:{name}"),
+            "request_id": request_id,
+        });
+        if !self.details.is_empty() {
+            error["details"] = Value::Object(self.details);
+        }
+        let mut response = super::json_response(status, json!({ "error": error }).to_string());
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// Only a note for the outermost layer, which gives it its shape.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.code.facts().status;
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Bytes of what a guard answers at most: it is a few sentences.
+const GUARD_ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The error that an answer carries: one of ours, or one of the guards of the API in their shape.
+pub(super) async fn take(response: &mut Response) -> Option<Problem> {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        return Some(problem);
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE)?;
+    if kind != "application/problem+json" {
+        return None;
+    }
+    let body = std::mem::take(response.body_mut());
+    let limited = http_body_util::Limited::new(body, GUARD_ANSWER_BYTES_MAX);
+    let bytes = limited.collect().await.map(|read| read.to_bytes()).unwrap_or_default();
+    let told: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+    let problem = Problem::new(Code::of_api(&text("code"), response.status()), text("detail"));
+    Some(match told["hint"].as_str() {
+        // Its addresses are not those that clients of the specification know.
+        Some(hint) if !hint.contains("/api/") => problem.hint(hint),
+        Some(_) | None => problem,
+    })
+}
+
+impl From<JobProblem> for Problem {
+    fn from(problem: JobProblem) -> Problem {
+        let code = match problem.kind {
+            ProblemKind::InvalidRequest => Code::InvalidRequest,
+            ProblemKind::InvalidPayload => Code::InvalidPayload,
+            ProblemKind::SchemaValidation => Code::SchemaValidation,
+            ProblemKind::ValidationError => Code::ValidationError,
+            ProblemKind::TooLarge => Code::TooLarge,
+        };
+        let mut shown = Problem::new(code, problem.message);
+        shown.hint = problem.hint.map(str::to_owned);
+        match problem.field {
+            Some(field) => shown.detail("field", field),
+            None => shown,
+        }
+    }
+}
+
+impl From<NotDone> for Problem {
+    fn from(error: NotDone) -> Problem {
+        let text = error.to_string();
+        match error {
+            NotDone::Unknown(id) => {
+                Problem::new(Code::NotFound, text).detail("resource_type", "job").detail("resource_id", id)
+            }
+            NotDone::NotDead(id) => Problem::new(Code::NotFound, text)
+                .detail("resource_type", "dead_letter_job")
+                .detail("resource_id", id),
+            NotDone::State { job, refused } => {
+                let expected: Vec<&str> = refused.expected.iter().map(|state| state.name()).collect();
+                Problem::new(Code::Conflict, text)
+                    .detail("job_id", job.to_string())
+                    .detail("current_state", refused.state.name())
+                    .detail("expected_state", expected)
+            }
+            NotDone::NotHolder { job, .. } => Problem::new(Code::Conflict, text)
+                .hint("the reservation ended and another worker has the job: drop its result")
+                .detail("job_id", job.to_string()),
+            NotDone::Duplicate(id) => {
+                Problem::new(Code::Duplicate, text).detail("existing_job_id", id.to_string())
+            }
+            NotDone::Problem(problem) => problem.into(),
+            NotDone::Letter(refused) => Problem::new(Code::Conflict, text)
+                .hint("the job's dead letter was decided on elsewhere")
+                .detail("letter_status", refused.standing.status.name()),
+            NotDone::Contended(id) => Problem {
+                retry_after_s: Some(1),
+                ..Problem::new(Code::BackendBusy, text).detail("job_id", id.to_string())
+            },
+            NotDone::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let text = error.to_string();
+        match error {
+            StoreError::Busy => Problem { retry_after_s: Some(1), ..Problem::new(Code::BackendBusy, text) },
+            StoreError::Full => Problem { retry_after_s: Some(30), ..Problem::new(Code::BackendError, text) },
+            StoreError::TooSlow => Problem::new(Code::TooBroad, text),
+            StoreError::Corrupt(what) => {
+                tracing::error!(what, "the store contradicts itself");
+                Problem::new(Code::Internal, "the store holds something that cannot be")
+            }
+            StoreError::ReadOnly
+            | StoreError::TooNew { .. }
+            | StoreError::Held { .. }
+            | StoreError::Foreign(_)
+            | StoreError::WrongMode(_)
+            | StoreError::Path { .. }
+            | StoreError::Unavailable { .. } => {
+                tracing::error!(error = %error, "the store failed");
+                Problem { retry_after_s: Some(5), ..Problem::new(Code::BackendError, text) }
+            }
+        }
+    }
+}
+
+impl From<BadCursor> for Problem {
+    fn from(_: BadCursor) -> Problem {
+        Problem::new(Code::InvalidRequest, "the cursor does not belong to this list")
+            .hint("pass next_cursor of the page before, with the same filter")
+            .detail("field", "cursor")
+    }
+}
+
+impl From<BytesRejection> for Problem {
+    fn from(rejection: BytesRejection) -> Problem {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Problem::new(Code::TooLarge, "the body is larger than this server takes")
+            }
+            _ => Problem::new(Code::InvalidPayload, "the body could not be read to its end"),
+        }
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Problem {
+        Problem::new(Code::InvalidRequest, rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(_: PathRejection) -> Problem {
+        Problem::new(Code::InvalidRequest, "the address holds bytes that are not UTF-8")
+    }
+}

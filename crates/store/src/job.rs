@@ -1,0 +1,88 @@
+//! Jobs as a store keeps them: how one is read, what changes it, and what becomes of its letter meanwhile.
+//!
+//! What a job may do is decided by `lazaret_core::job` alone; a change carries the job as it shall be.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::job::Job;
+use lazaret_core::job::letter::letter_key;
+use lazaret_core::job::state::JobState;
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Admitted;
+use lazaret_core::lifecycle::Refused;
+use lazaret_core::time::Time;
+
+/// The source of all letters of jobs.
+pub const SOURCE: &str = "jobs";
+
+/// The key of a job's letter.
+pub fn key_of(job: JobId) -> CaptureKey {
+    letter_key(SOURCE, &job.to_string())
+}
+
+/// A job as it was read: what a change is guarded by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoredJob {
+    pub job: Job,
+    pub version: u64,
+}
+
+/// What becomes of the letter of a job, in the same commit.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LetterEffect {
+    None,
+    /// The job is captured: as a new letter, or as the next life of the one it has. Whatever key it was admitted under,
+    /// it is stored under the job's.
+    Die(Box<Admitted>),
+    /// Its pending letter is being reprocessed, because the job is available again.
+    Redrive(LetterId),
+    /// Its letter, if one is being reprocessed, is resolved.
+    Confirm {
+        evidence: &'static str,
+    },
+    /// Its letter, if one is being reprocessed, is discarded: the job ended without a dead letter.
+    End {
+        evidence: &'static str,
+    },
+}
+
+/// One move of a job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobChange {
+    /// The job, and the version it was read in; version 0 says that it has no row, and that it gets one.
+    pub before: (JobId, u64),
+    pub after: Job,
+    pub letter: LetterEffect,
+    pub events: Vec<JobEvent>,
+    pub at: Time,
+}
+
+/// What a change did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Changed {
+    Done,
+    /// Another change came first: read again.
+    Stale,
+    /// The letter does not allow it; nothing changed.
+    Refused(Refused),
+}
+
+/// Something to tell about a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobEvent {
+    /// `job.enqueued` and the like.
+    pub kind: &'static str,
+    /// JSON text of an object.
+    pub data: String,
+}
+
+/// A queue and how many jobs it holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueInfo {
+    pub name: String,
+    pub paused: bool,
+    pub created_at: Time,
+    /// Every state is there.
+    pub counts: BTreeMap<JobState, u64>,
+}

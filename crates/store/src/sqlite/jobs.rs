@@ -1,0 +1,168 @@
+//! Jobs: enqueued, read, found when they are due, and forgotten when they have ended long ago.
+//!
+//! Every request is one commit and finds its rows by an index. What may become of a job is not decided here.
+
+pub(super) mod change;
+mod detail;
+pub(super) mod fetch;
+pub(super) mod follow;
+pub(super) mod queues;
+mod row;
+
+use std::collections::HashSet;
+
+use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::job::Job;
+use lazaret_core::job::state::JobState;
+use lazaret_core::key::CaptureKey;
+use lazaret_core::lifecycle::Place;
+use lazaret_core::time::Time;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::events::{self, NewEvent};
+use super::insert::latest_of_key;
+use super::letters;
+use super::writer::Write;
+use crate::StoreError;
+use crate::job::{JobEvent, StoredJob, key_of};
+use crate::page::LetterHistory;
+use queues::Depths;
+use row::Packed;
+
+/// A job that is about to be enqueued, packed: that needs no database.
+pub(super) struct Enqueued {
+    packed: Packed,
+    key: CaptureKey,
+    events: Vec<JobEvent>,
+}
+
+impl Enqueued {
+    pub fn new(job: Job, events: Vec<JobEvent>) -> Result<Enqueued, StoreError> {
+        let key = key_of(job.id);
+        Ok(Enqueued { packed: Packed::new(job)?, key, events })
+    }
+}
+
+/// Enqueues all jobs, or none and says which one stands in the way.
+pub(super) fn enqueue(
+    write: &Write<'_>,
+    jobs: &[Enqueued],
+    at: Time,
+) -> Result<Result<(), JobId>, StoreError> {
+    let mut seen = HashSet::with_capacity(jobs.len());
+    for Enqueued { packed, key, .. } in jobs {
+        let id = packed.job.id;
+        let letter_keeps_it = match latest_of_key(write.conn, key)? {
+            Some((_, _, Place::Live | Place::Archived)) => true,
+            Some((_, _, Place::Deleted)) | None => false,
+        };
+        if letter_keeps_it || !seen.insert(id) || row::standing(write.conn, id)?.is_some() {
+            return Ok(Err(id));
+        }
+    }
+    let mut depths = Depths::default();
+    for Enqueued { packed, events, .. } in jobs {
+        if !row::put(write, packed, 0)? {
+            return Err(StoreError::Corrupt(format!("job {} appeared meanwhile", packed.job.id)));
+        }
+        depths.add(&packed.job.queue, packed.job.state, 1);
+        tell(write, packed.job.id, events, at)?;
+    }
+    depths.flush(write, at)?;
+    Ok(Ok(()))
+}
+
+fn tell(write: &Write<'_>, job: JobId, events: &[JobEvent], at: Time) -> Result<(), StoreError> {
+    for event in events {
+        let event = NewEvent {
+            at,
+            kind: event.kind,
+            job: Some(job),
+            detail: Some(event.data.clone()),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+    }
+    Ok(())
+}
+
+pub(super) fn job(conn: &Connection, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+    let columns = row::COLUMNS;
+    let mut statement = conn.prepare_cached(&format!("select {columns} from jobs where id = ?1"))?;
+    let mut found = statement.query([id.bytes()])?;
+    found.next()?.map(row::read).transpose()
+}
+
+pub(super) fn due(conn: &Connection, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+    let columns = row::COLUMNS;
+    let mut statement = conn.prepare_cached(&format!(
+        "select {columns}
+           from jobs indexed by jobs_due
+          where due_at <= ?1
+          order by due_at, job
+          limit ?2"
+    ))?;
+    let mut found = statement.query((at.ms(), limit as i64))?;
+    let mut due = Vec::new();
+    while let Some(row) = found.next()? {
+        due.push(row::read(row)?);
+    }
+    Ok(due)
+}
+
+const NEXT_DUE: &str = "
+select due_at
+  from jobs indexed by jobs_due
+ where due_at is not null
+ order by due_at
+ limit 1";
+
+pub(super) fn next_due(conn: &Connection) -> Result<Option<Time>, StoreError> {
+    let next: Option<i64> = conn.prepare_cached(NEXT_DUE)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(next.map(Time::from_ms))
+}
+
+/// The live letter under a key.
+fn live_letter(conn: &Connection, key: &CaptureKey) -> Result<Option<LetterId>, StoreError> {
+    Ok(match latest_of_key(conn, key)? {
+        Some((_, letter, Place::Live)) => Some(letter),
+        Some((_, _, Place::Archived | Place::Deleted)) | None => None,
+    })
+}
+
+pub(super) fn letter_of(conn: &Connection, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
+    match live_letter(conn, &key_of(id))? {
+        Some(letter) => letters::history(conn, letter),
+        None => Ok(None),
+    }
+}
+
+const PRUNE: &str = "
+delete from jobs
+ where job in (select job
+                 from jobs indexed by jobs_ended
+                where state = ?1
+                  and ended_at < ?2
+                  and dead = 0
+                order by ended_at
+                limit ?3)
+returning queue";
+
+/// Forgets jobs that ended in one of these states before the time beside it; a job in the dead letter stays.
+pub(super) fn prune(write: &Write<'_>, before: &[(JobState, Time)], limit: usize) -> Result<u64, StoreError> {
+    let (mut depths, mut pruned) = (Depths::default(), 0);
+    for (state, before) in before {
+        let mut statement = write.conn.prepare_cached(PRUNE)?;
+        let mut gone = statement.query((state.name(), before.ms(), (limit - pruned) as i64))?;
+        while let Some(row) = gone.next()? {
+            depths.add(&row.get::<_, String>(0)?, *state, -1);
+            pruned += 1;
+        }
+    }
+    // Their queues are there already: the time is not that of a beginning.
+    depths.flush(write, Time::default())?;
+    Ok(pruned as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
+
+use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Action, Refused};
+use lazaret_core::time::Time;
+
+use super::super::events::{self, NewEvent};
+use super::super::insert;
+use super::super::verdicts::{Mark, apply};
+use super::super::writer::Write;
+use super::queues::Depths;
+use super::row::{self, Packed};
+use super::{live_letter, tell};
+use crate::StoreError;
+use crate::decision::Decided;
+use crate::job::{Changed, JobChange, JobEvent, LetterEffect, key_of};
+use crate::packing::Prepared;
+
+/// A change with everything done to it that needs no database.
+pub(in crate::sqlite) struct Move {
+    version: u64,
+    after: Packed,
+    key: CaptureKey,
+    letter: Effect,
+    events: Vec<JobEvent>,
+    at: Time,
+}
+
+/// What becomes of the letter.
+pub(super) enum Effect {
+    None,
+    Die(Box<Prepared>),
+    Redrive(LetterId),
+    Confirm { evidence: &'static str },
+    End { evidence: &'static str },
+}
+
+impl Move {
+    pub fn new(change: JobChange) -> Result<Move, StoreError> {
+        let (job, version) = change.before;
+        if job != change.after.id {
+            return Err(StoreError::Corrupt(format!("job {job} cannot become job {}", change.after.id)));
+        }
+        let key = key_of(job);
+        let letter = match change.letter {
+            LetterEffect::None => Effect::None,
+            LetterEffect::Die(mut admitted) => {
+                // A job's letter is found by the job's id alone, whatever tenant the message speaks of.
+                admitted.key = key;
+                Effect::Die(Box::new(Prepared::new(*admitted)?))
+            }
+            LetterEffect::Redrive(letter) => Effect::Redrive(letter),
+            LetterEffect::Confirm { evidence } => Effect::Confirm { evidence },
+            LetterEffect::End { evidence } => Effect::End { evidence },
+        };
+        let after = Packed::new(change.after)?;
+        Ok(Move { version, after, key, letter, events: change.events, at: change.at })
+    }
+}
+
+pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<Changed, StoreError> {
+    let job = &change.after.job;
+    let before = row::standing(write.conn, job.id)?;
+    if before.as_ref().map_or(0, |before| before.version) != change.version {
+        return Ok(Changed::Stale);
+    }
+    // The letter first: it may refuse, and nothing has been written then.
+    match take_effect(write, job.id, &change.key, &change.letter, change.at)? {
+        Effected::Done => {}
+        Effected::Gone => return Ok(Changed::Stale),
+        Effected::Refused(refused) => return Ok(Changed::Refused(refused)),
+    }
+    if !row::put(write, &change.after, change.version)? {
+        return Err(StoreError::Corrupt(format!("job {} moved while it was held still", job.id)));
+    }
+    let mut depths = Depths::default();
+    if let Some(before) = before {
+        depths.add(&before.queue, before.state, -1);
+    }
+    depths.add(&job.queue, job.state, 1);
+    depths.flush(write, change.at)?;
+    tell(write, job.id, &change.events, change.at)?;
+    Ok(Changed::Done)
+}
+
+/// What came of an effect.
+pub(super) enum Effected {
+    Done,
+    /// The letter that was to be moved is not the job's any more.
+    Gone,
+    Refused(Refused),
+}
+
+/// Whoever settles a letter because its job has ended.
+const BY: &str = "source:jobs";
+
+pub(super) fn take_effect(
+    write: &mut Write<'_>,
+    job: JobId,
+    key: &CaptureKey,
+    effect: &Effect,
+    at: Time,
+) -> Result<Effected, StoreError> {
+    match effect {
+        Effect::None => Ok(Effected::Done),
+        Effect::Die(prepared) => {
+            insert::insert_one(write, prepared)?;
+            Ok(Effected::Done)
+        }
+        Effect::Redrive(letter) => redrive(write, job, key, *letter, at),
+        Effect::Confirm { evidence } => {
+            let mark = Mark::Ends { strategy: Strategy::ManualRetry, by: BY, notes: Some(evidence) };
+            settle(write, job, key, Action::Confirm, mark, "dead_letter.resolved", at)
+        }
+        Effect::End { evidence } => {
+            let mark = Mark::Ends { strategy: Strategy::Discard, by: BY, notes: Some(evidence) };
+            settle(write, job, key, Action::EndWithoutDeadLetter, mark, "dead_letter.discarded", at)
+        }
+    }
+}
+
+/// The job's pending letter goes out with the job: from now on a death of the job is a relapse.
+fn redrive(
+    write: &mut Write<'_>,
+    job: JobId,
+    key: &CaptureKey,
+    letter: LetterId,
+    at: Time,
+) -> Result<Effected, StoreError> {
+    if live_letter(write.conn, key)? != Some(letter) {
+        return Ok(Effected::Gone);
+    }
+    match apply(write, letter, Action::Redrive, Mark::Sends, at)? {
+        Decided::Done => {}
+        Decided::Refused(refused) => return Ok(Effected::Refused(refused)),
+        Decided::Unknown => return Ok(Effected::Gone),
+    }
+    tell_of_letter(write, job, letter, "dead_letter.retried", at)?;
+    Ok(Effected::Done)
+}
+
+/// Moves the letter if it is the one that came back as this job; most jobs have none.
+fn settle(
+    write: &mut Write<'_>,
+    job: JobId,
+    key: &CaptureKey,
+    action: Action,
+    mark: Mark<'_>,
+    kind: &'static str,
+    at: Time,
+) -> Result<Effected, StoreError> {
+    let Some(letter) = live_letter(write.conn, key)? else { return Ok(Effected::Done) };
+    match apply(write, letter, action, mark, at)? {
+        Decided::Done => tell_of_letter(write, job, letter, kind, at)?,
+        // It is not being reprocessed, so this run was not its.
+        Decided::Refused(_) | Decided::Unknown => {}
+    }
+    Ok(Effected::Done)
+}
+
+fn tell_of_letter(
+    write: &Write<'_>,
+    job: JobId,
+    letter: LetterId,
+    kind: &'static str,
+    at: Time,
+) -> Result<(), StoreError> {
+    let event = NewEvent { at, kind, letter: Some(letter), job: Some(job), ..NewEvent::default() };
+    events::add(write, &event)
+}

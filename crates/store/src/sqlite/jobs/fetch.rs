@@ -1,0 +1,138 @@
+//! A fetch: the next jobs of some queues go to a worker, in one commit and to nobody else.
+
+use lazaret_core::job::Job;
+use lazaret_core::job::state::{JobRefused, JobState};
+use lazaret_core::time::Time;
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::super::writer::Write;
+use super::change::{Effect, take_effect};
+use super::queues::{Depths, is_paused};
+use super::row::{self, Packed};
+use super::tell;
+use crate::StoreError;
+use crate::job::{JobEvent, StoredJob, key_of};
+
+/// What a worker asks for.
+pub(in crate::sqlite) struct Fetch {
+    /// Tried one after the other.
+    pub queues: Vec<String>,
+    pub count: usize,
+    pub worker: Option<String>,
+    /// How long the worker holds a job, if it does not want the job's own time.
+    pub visibility_ms: Option<u64>,
+    pub at: Time,
+}
+
+/// Expired jobs that one fetch puts away, so that no worker waits for all that nobody fetched over a week end.
+const EXPIRED_PER_FETCH: usize = 1_000;
+
+const ANYTHING: &str = "
+select exists (select 1
+                 from jobs indexed by jobs_waiting
+                where queue = ?1
+                  and state = 'available')";
+
+/// Whether a fetch would find anything. Asked first by a reader: workers poll, and most of what they ask for is not
+/// there.
+pub(in crate::sqlite) fn anything(conn: &Connection, queues: &[String]) -> Result<bool, StoreError> {
+    for queue in queues {
+        let waits: bool = conn.prepare_cached(ANYTHING)?.query_row([queue], |row| row.get(0))?;
+        if waits && !is_paused(conn, queue)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(in crate::sqlite) fn fetch(write: &mut Write<'_>, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
+    let mut depths = Depths::default();
+    let mut fetched = Vec::new();
+    let mut may_expire = EXPIRED_PER_FETCH;
+    for queue in &asked.queues {
+        if is_paused(write.conn, queue)? {
+            continue;
+        }
+        while fetched.len() < asked.count {
+            let waiting = next(write.conn, queue, asked.count - fetched.len())?;
+            let (found, before) = (waiting.len(), fetched.len());
+            for StoredJob { job, version } in waiting {
+                if job.is_expired(asked.at) {
+                    may_expire = may_expire.saturating_sub(1);
+                    expire(write, job, version, asked.at, &mut depths)?;
+                } else {
+                    fetched.push(take(write, job, asked, &mut depths)?);
+                }
+            }
+            // Only what has expired makes room for another look.
+            if found == fetched.len() - before || may_expire == 0 {
+                break;
+            }
+        }
+    }
+    depths.flush(write, asked.at)?;
+    Ok(fetched)
+}
+
+/// The first jobs of a queue: highest priority first, then who waits longest.
+fn next(conn: &Connection, queue: &str, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+    let columns = row::COLUMNS;
+    let mut statement = conn.prepare_cached(&format!(
+        "select {columns}
+           from jobs indexed by jobs_waiting
+          where queue = ?1
+            and state = 'available'
+          order by priority desc, enqueued_at, job
+          limit ?2"
+    ))?;
+    let mut found = statement.query((queue, limit as i64))?;
+    let mut waiting = Vec::new();
+    while let Some(row) = found.next()? {
+        waiting.push(row::read(row)?);
+    }
+    Ok(waiting)
+}
+
+fn take(write: &Write<'_>, job: Job, asked: &Fetch, depths: &mut Depths) -> Result<Job, StoreError> {
+    depths.add(&job.queue, job.state, -1);
+    let job = job.fetched(asked.worker.as_deref(), asked.at, asked.visibility_ms).map_err(not_waiting)?;
+    depths.add(&job.queue, job.state, 1);
+    row::take(write, &job)?;
+    let data = json!({
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "worker_id": asked.worker,
+        "attempt": job.attempt,
+    });
+    tell(write, job.id, &[JobEvent { kind: "job.started", data: data.to_string() }], asked.at)?;
+    Ok(job)
+}
+
+fn expire(
+    write: &mut Write<'_>,
+    job: Job,
+    version: u64,
+    at: Time,
+    depths: &mut Depths,
+) -> Result<(), StoreError> {
+    depths.add(&job.queue, job.state, -1);
+    let job = job.expired(at).map_err(not_waiting)?;
+    depths.add(&job.queue, job.state, 1);
+    take_effect(write, job.id, &key_of(job.id), &Effect::End { evidence: "expired" }, at)?;
+    let data = json!({
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "total_attempts": job.attempt,
+        "reason": "expired",
+    });
+    let packed = Packed::new(job)?;
+    if !row::put(write, &packed, version)? {
+        return Err(StoreError::Corrupt(format!("job {} moved while it was held still", packed.job.id)));
+    }
+    tell(write, packed.job.id, &[JobEvent { kind: "job.discarded", data: data.to_string() }], at)
+}
+
+fn not_waiting(refused: JobRefused) -> StoreError {
+    StoreError::Corrupt(format!("a job that is {} does not stand so: {refused}", JobState::Available))
+}

@@ -1,0 +1,134 @@
+//! Queues: made by their first job, paused by hand, and counted as jobs move so that nobody has to add up.
+
+use std::collections::HashMap;
+
+use lazaret_core::job::state::JobState;
+use lazaret_core::time::Time;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::writer::Write;
+use crate::StoreError;
+use crate::job::QueueInfo;
+
+/// How many states a job can be in.
+const STATES: usize = JobState::ALL.len();
+
+/// Changes to what queues hold, added up over one request.
+#[derive(Default)]
+pub(super) struct Depths(HashMap<String, [i64; STATES]>);
+
+impl Depths {
+    pub fn add(&mut self, queue: &str, state: JobState, by: i64) {
+        let at = place(state);
+        match self.0.get_mut(queue) {
+            Some(counts) => counts[at] += by,
+            None => {
+                let mut counts = [0; STATES];
+                counts[at] = by;
+                self.0.insert(queue.to_owned(), counts);
+            }
+        }
+    }
+
+    /// Writes the changes; a queue that is met for the first time begins at `at`.
+    pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+        let mut change = write.conn.prepare_cached(CHANGE)?;
+        for (queue, [scheduled, available, pending, active, completed, retryable, cancelled, discarded]) in
+            self.0
+        {
+            change.execute((
+                queue,
+                at.ms(),
+                scheduled,
+                available,
+                pending,
+                active,
+                completed,
+                retryable,
+                cancelled,
+                discarded,
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// The place of a state in `JobState::ALL`, which is also that of its column.
+const fn place(state: JobState) -> usize {
+    match state {
+        JobState::Scheduled => 0,
+        JobState::Available => 1,
+        JobState::Pending => 2,
+        JobState::Active => 3,
+        JobState::Completed => 4,
+        JobState::Retryable => 5,
+        JobState::Cancelled => 6,
+        JobState::Discarded => 7,
+    }
+}
+
+const CHANGE: &str = "
+insert into queues (name, paused, created_at, scheduled, available, pending, active, completed, retryable, cancelled,
+       discarded)
+values (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+on conflict (name)
+do update set scheduled = scheduled + excluded.scheduled, available = available + excluded.available,
+   pending = pending + excluded.pending, active = active + excluded.active,
+   completed = completed + excluded.completed, retryable = retryable + excluded.retryable,
+   cancelled = cancelled + excluded.cancelled, discarded = discarded + excluded.discarded";
+
+const QUEUES: &str = "
+select name, paused, created_at, scheduled, available, pending, active, completed, retryable, cancelled, discarded
+  from queues
+ order by name";
+
+/// All queues in the order of their names.
+pub(in crate::sqlite) fn all(conn: &Connection) -> Result<Vec<QueueInfo>, StoreError> {
+    let mut statement = conn.prepare_cached(QUEUES)?;
+    let rows = statement.query_map([], |row| {
+        let mut counts = std::collections::BTreeMap::new();
+        for state in JobState::ALL {
+            let count: i64 = row.get(3 + place(state))?;
+            counts.insert(state, count.max(0) as u64);
+        }
+        let created_at = Time::from_ms(row.get(2)?);
+        Ok(QueueInfo { name: row.get(0)?, paused: row.get(1)?, created_at, counts })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+const PAUSE: &str = "
+insert into queues (name, paused, created_at)
+values (?1, ?2, ?3)
+on conflict (name)
+do update set paused = excluded.paused";
+
+/// Pauses a queue or lets it go on; one that does not exist yet is made, so that it begins paused.
+pub(in crate::sqlite) fn pause(
+    write: &Write<'_>,
+    name: &str,
+    paused: bool,
+    at: Time,
+) -> Result<(), StoreError> {
+    write.conn.prepare_cached(PAUSE)?.execute((name, paused, at.ms()))?;
+    Ok(())
+}
+
+const PAUSED: &str = "select paused from queues where name = ?1";
+
+pub(super) fn is_paused(conn: &Connection, name: &str) -> Result<bool, StoreError> {
+    let paused: Option<bool> = conn.prepare_cached(PAUSED)?.query_row([name], |row| row.get(0)).optional()?;
+    Ok(paused.unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_has_its_place_among_all() {
+        for (at, state) in JobState::ALL.into_iter().enumerate() {
+            assert_eq!(place(state), at);
+        }
+    }
+}
