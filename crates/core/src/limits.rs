@@ -449,3 +449,11 @@ pub const JOB_HEARTBEAT_JOBS_MAX: usize = 10_000;
 
 /// Words of a message that tell a failure of a known place without the error's name: fewer may be a mere key or a verb.
 pub const FINGERPRINT_WORDS_ENOUGH: usize = 3;
+
+/// How long ended jobs that are not in the dead letter are kept, for whoever asks what became of them.
+pub const JOB_KEEP_COMPLETED_MS: i64 = 86_400_000;
+pub const JOB_KEEP_CANCELLED_MS: i64 = 7 * 86_400_000;
+pub const JOB_KEEP_DISCARDED_MS: i64 = 7 * 86_400_000;
+
+/// Ended jobs that are forgotten in one commit.
+pub const JOBS_PRUNED_PER_WRITE: usize = 500;

@@ -5,6 +5,7 @@
 
 pub mod dead;
 mod due;
+pub mod ended;
 mod event;
 
 use futures_util::{StreamExt, TryStreamExt, stream};

@@ -39,11 +39,18 @@ enum Duty {
     BodyIndex,
     Regrouping,
     EventRetention,
+    JobRetention,
 }
 
 impl Duty {
-    const ALL: [Duty; 5] =
-        [Duty::Operations, Duty::Jobs, Duty::BodyIndex, Duty::Regrouping, Duty::EventRetention];
+    const ALL: [Duty; 6] = [
+        Duty::Operations,
+        Duty::Jobs,
+        Duty::BodyIndex,
+        Duty::Regrouping,
+        Duty::EventRetention,
+        Duty::JobRetention,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -52,6 +59,7 @@ impl Duty {
             Duty::BodyIndex => "the body index",
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
+            Duty::JobRetention => "forgetting ended jobs",
         }
     }
 
@@ -62,6 +70,7 @@ impl Duty {
             Duty::BodyIndex => search::tick(app).await,
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
+            Duty::JobRetention => jobs::ended::prune(app).await,
         }
     }
 
@@ -70,7 +79,7 @@ impl Duty {
         match self {
             // Somebody waits for it, and its chunks are small.
             Duty::Operations | Duty::Jobs => Duration::ZERO,
-            Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention => YIELD,
+            Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => YIELD,
         }
     }
 
@@ -78,7 +87,7 @@ impl Duty {
     const fn idle(self) -> Duration {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex => IDLE,
-            Duty::Regrouping | Duty::EventRetention => SELDOM,
+            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => SELDOM,
         }
     }
 
@@ -91,7 +100,11 @@ impl Duty {
                 // The next tick fails in the same way and says so.
                 Err(_) => REST,
             },
-            Duty::Operations | Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention => self.idle(),
+            Duty::Operations
+            | Duty::BodyIndex
+            | Duty::Regrouping
+            | Duty::EventRetention
+            | Duty::JobRetention => self.idle(),
         }
     }
 
@@ -100,7 +113,7 @@ impl Duty {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex => true,
             // Rules change by a reload, and what is captured has its group.
-            Duty::Regrouping | Duty::EventRetention => false,
+            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => false,
         }
     }
 }

@@ -367,3 +367,18 @@ async fn the_loop_is_told_how_long_nothing_is_due() {
     tick(&app).await;
     assert_eq!(until().await, None);
 }
+
+#[tokio::test]
+async fn a_completed_job_is_forgotten_after_a_day_and_one_that_waits_is_not() {
+    let app = TestApp::new().await;
+    let done = held(&app, json!({})).await;
+    app.post("/ojs/v1/workers/ack", &json!({"job_id": done})).await.expect(200);
+    let waiting = pushed(&app, json!({})).await;
+    app.pass(86_400_000 - 1);
+    lazaret_server::jobs::ended::prune(&app.app).await.unwrap();
+    assert_eq!(job(&app, &done).await["state"], "completed");
+    app.pass(2);
+    lazaret_server::jobs::ended::prune(&app.app).await.unwrap();
+    error(&app.get(&format!("/ojs/v1/jobs/{done}")).await, 404, "not_found");
+    assert_eq!(job(&app, &waiting).await["state"], "available");
+}
