@@ -22,4 +22,5 @@ pub mod lifecycle;
 pub mod limits;
 pub mod pattern;
 pub mod retry;
+pub mod surrogates;
 pub mod time;

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use lazaret_core::surrogates::mend;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -85,43 +86,6 @@ pub(crate) fn text(raw: &str) -> Option<String> {
 /// Reads any JSON value, mended in the same way; nothing if it is nested too deeply to look into.
 pub(crate) fn value(raw: &str) -> Option<serde_json::Value> {
     serde_json::from_str(raw).or_else(|_| serde_json::from_str(&mend(raw))).ok()
-}
-
-/// Replaces escapes of single surrogates; everything else stays as it is.
-fn mend(raw: &str) -> String {
-    let mut mended = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        mended.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (taken, put): (usize, &str) = match (surrogate(rest), rest.get(6..).and_then(surrogate)) {
-            (Some(Half::High), Some(Half::Low)) => (12, &rest[..12]),
-            (Some(Half::High | Half::Low), _) => (6, "\\ufffd"),
-            // An escape of two characters; the second must not be taken for the start of another.
-            (None, _) => {
-                let taken = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
-                (taken, &rest[..taken])
-            }
-        };
-        mended.push_str(put);
-        rest = &rest[taken..];
-    }
-    mended.push_str(rest);
-    mended
-}
-
-enum Half {
-    High,
-    Low,
-}
-
-fn surrogate(text: &str) -> Option<Half> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    match u16::from_str_radix(digits, 16).ok()? {
-        0xd800..0xdc00 => Some(Half::High),
-        0xdc00..0xe000 => Some(Half::Low),
-        _ => None,
-    }
 }
 
 /// A stranger's text, short enough for an error message.

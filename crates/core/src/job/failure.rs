@@ -5,6 +5,7 @@
 
 use crate::letter::cut;
 use crate::limits;
+use crate::surrogates;
 
 use super::field::string;
 use super::policy::{JobRetry, OnExhaustion};
@@ -217,7 +218,7 @@ fn read_error(text: &str, cause: Cause) -> Result<Failure, JobProblem> {
         Ok(fields) => fields,
         // A name with half a surrogate pair is no name, but the failure is one.
         Err(_) => {
-            mended = raw::mended(text);
+            mended = surrogates::mend(text);
             Fields::read(&mended).map_err(|_| JobProblem::wrong_kind("error", "an object", text))?
         }
     };

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::limits;
 use crate::time::Time;
+use crate::{limits, surrogates};
 
 /// The fields of a JSON object in their order, values verbatim. Of a name that occurs twice the last value counts.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ fn quote_onto(json: &mut String, text: &str) {
 
 /// Reads a JSON string. Half a surrogate pair, which JavaScript writes when it cuts a text, becomes U+FFFD.
 pub(super) fn text(raw: &str) -> Option<String> {
-    serde_json::from_str(raw).or_else(|_| serde_json::from_str(&mended(raw))).ok()
+    serde_json::from_str(raw).or_else(|_| serde_json::from_str(&surrogates::mend(raw))).ok()
 }
 
 /// Reads a number to its last digit, which serde_json alone does not.
@@ -197,43 +197,6 @@ pub(super) fn shown(text: &str) -> String {
         short.push('…');
     }
     short
-}
-
-/// Replaces escapes of single surrogates; everything else stays as it is.
-pub(super) fn mended(raw: &str) -> String {
-    let mut mended = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        mended.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (taken, put) = match (surrogate(rest), rest.get(6..).and_then(surrogate)) {
-            (Some(Half::High), Some(Half::Low)) => (12, &rest[..12]),
-            (Some(Half::High | Half::Low), _) => (6, "\\ufffd"),
-            // An escape of two characters; the second must not be taken for the start of another.
-            (None, _) => {
-                let taken = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
-                (taken, &rest[..taken])
-            }
-        };
-        mended.push_str(put);
-        rest = &rest[taken..];
-    }
-    mended.push_str(rest);
-    mended
-}
-
-enum Half {
-    High,
-    Low,
-}
-
-fn surrogate(text: &str) -> Option<Half> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    match u16::from_str_radix(digits, 16).ok()? {
-        0xd800..0xdc00 => Some(Half::High),
-        0xdc00..0xe000 => Some(Half::Low),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
