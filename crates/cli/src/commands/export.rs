@@ -41,8 +41,12 @@ pub struct ExportArgs {
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     pub filter: Vec<String>,
 
+    /// The same in one text, as the commands that decide take it
+    #[arg(long = "filter", value_name = "FILTER")]
+    text: Option<String>,
+
     /// Every letter there is
-    #[arg(long, conflicts_with = "filter")]
+    #[arg(long, conflicts_with_all = ["filter", "text"])]
     all: bool,
 
     /// Write to this file rather than to stdout
@@ -51,7 +55,8 @@ pub struct ExportArgs {
 }
 
 pub async fn run(args: ExportArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let wanted = filter::read(&args.filter.join(" "))?;
+    let words: Vec<&str> = args.filter.iter().chain(&args.text).map(String::as_str).collect();
+    let wanted = filter::read(&words.join(" "))?;
     if wanted.is_empty() && !args.all {
         return Err(Failure::misuse("an export of every letter has to be asked for")
             .hint("name the letters, such as queue:billing, or say --all")

@@ -69,6 +69,7 @@ fn an_export_is_narrowed_and_goes_to_stdout() {
     assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.lines().count()), (0, "exported 1 letter\n", 2));
     let line: serde_json::Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(line["letter"]["type"], "order.created");
+    assert_eq!(server.run(&["export", "--filter", "type:order.*"]).ok(), ran.stdout);
     assert_eq!(server.run(&["export", "-type:invoice.*", "-type:order.*"]).ok().lines().count(), 1);
 
     let to = Server::start();
@@ -82,6 +83,7 @@ fn every_letter_is_exported_only_when_that_is_said() {
     let told = desk.run(&["export"]).fails(2);
     assert!(told.contains("hint: name the letters") && told.contains("--all"), "{told}");
     assert!(desk.run(&["export", "--all", "queue:a"]).fails(2).contains("--all"));
+    assert!(desk.run(&["export", "--all", "--filter", "queue:a"]).fails(2).contains("--all"));
 }
 
 #[test]
