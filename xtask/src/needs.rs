@@ -5,8 +5,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Add a line here when a test starts to need something.
-pub(crate) const TEST_NEEDS: &[Need] =
-    &[need("C compiler", &["cc"], &["gcc", "libc6-dev"], "compiles the bundled SQLite and zstd")];
+pub(crate) const TEST_NEEDS: &[Need] = &[
+    need("C compiler", &["cc"], &["gcc", "libc6-dev"], "compiles the bundled SQLite and zstd"),
+    need("Python 3", &["python3"], &["python3"], "runs examples/worker.py"),
+    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs"),
+];
 
 /// One thing that has to be on the machine.
 #[derive(Debug, PartialEq, Eq)]

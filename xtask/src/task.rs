@@ -20,13 +20,16 @@ Tasks:
                        for example: cargo xtask test -- capture --nocapture
 
   torture [--rounds N] [--seed N]
-      Kill the server in a stream of reports, again and again, and look for lost letters.
-      --rounds N       how often to kill it [default: 200]
+      Kill the server in a stream of reports, again and again, and look for lost letters;
+      then in a race of workers and operators for jobs, and look for jobs that are lost,
+      in two places or run twice.
+      --rounds N       how often to kill it, and three times for every 20 in the race
+                       [default: 200]
       --seed N         when to kill it; a random one is printed [default: random]
 
   bench [BENCH-ARGS…]
-      Measure capture, listing and memory on a release build. All arguments go to the
-      benchmark, for example: cargo xtask bench --letters 1000000
+      Measure capture, listing, jobs and memory on a release build. All arguments go to
+      the benchmark, for example: cargo xtask bench --only jobs
 
   tidy
       Check what the compiler does not: file lengths, module headers, states written

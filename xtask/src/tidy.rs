@@ -15,7 +15,7 @@ const OPEN_MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 /// The letter's states as SQL would spell them. They are bound instead, so that a new or renamed state
 /// is a compiler error and not a query that finds nothing.
 const STATE_LITERALS: [&str; 4] = ["'pending'", "'reprocessing'", "'resolved'", "'discarded'"];
-const SOURCE_EXTENSIONS: [&str; 7] = ["css", "html", "js", "rs", "sh", "sql", "toml"];
+const SOURCE_EXTENSIONS: [&str; 9] = ["css", "html", "js", "mjs", "py", "rs", "sh", "sql", "toml"];
 const HIDDEN_FOLDERS_READ: [&str; 2] = [".cargo", ".ci"];
 
 /// One breach of a rule, where it can be clicked on.

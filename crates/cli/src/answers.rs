@@ -3,6 +3,8 @@
 pub mod event;
 pub mod import;
 pub mod incident;
+pub mod job;
+pub mod rules;
 pub mod search;
 
 use std::fmt;
@@ -263,6 +265,28 @@ pub struct AuditEntry {
     pub filter: Option<String>,
     pub count: u64,
     pub reason: Option<String>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct TrashPage {
+    pub items: Vec<TrashedLetter>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct TrashedLetter {
+    pub letter_id: String,
+    pub queue: String,
+    #[serde(rename = "type")]
+    pub letter_type: String,
+    pub error_type: String,
+    pub error_message: String,
+    pub status: String,
+    pub deleted_at: String,
+    pub deleted_by: String,
+    pub kept_until: String,
 }
 
 #[derive(Deserialize, Debug)]

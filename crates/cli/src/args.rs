@@ -8,17 +8,20 @@ use clap::{Args, ColorChoice, Parser, Subcommand};
 use crate::commands::audit::AuditArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
-use crate::commands::decide::DecideArgs;
+use crate::commands::decide::{DecideArgs, RestoreArgs};
 use crate::commands::demo::DemoArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::incident::IncidentCommand;
 use crate::commands::incidents::IncidentsArgs;
+use crate::commands::jobs::JobsCommand;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::ls::LsArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::progress::ProgressArgs;
+use crate::commands::queues::QueuesArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::rules::RulesArgs;
 use crate::commands::series::SeriesArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::show::ShowArgs;
@@ -26,6 +29,8 @@ use crate::commands::stats::StatsArgs;
 use crate::commands::suggest::SuggestArgs;
 use crate::commands::tail::TailArgs;
 use crate::commands::token::TokenCommand;
+use crate::commands::trash::TrashArgs;
+use crate::commands::workers::WorkersArgs;
 use crate::output::Format;
 
 /// Lazaret keeps dead letters: what failed, whole, with why, until somebody decides.
@@ -78,6 +83,7 @@ Examples:
   lazaret show 019a8b1c-7e00-7000-8000-000000000000
   lazaret incidents                             what is wrong, one line a cause
   lazaret tail                                  what happens, as it happens
+  lazaret jobs push invoice.make '[4711]' --dead-letter      give work to workers
   lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
 
 `lazaret COMMAND --help` has more of them.";
@@ -176,10 +182,27 @@ pub enum Command {
     /// Take the hold off letters
     #[command(after_help = crate::commands::decide::EXAMPLES_RELEASE)]
     Release(DecideArgs),
+    /// Take letters out of every list; they can be restored for a while
+    #[command(after_help = crate::commands::decide::EXAMPLES_DELETE)]
+    Delete(DecideArgs),
+    /// Bring deleted letters back
+    #[command(after_help = crate::commands::decide::EXAMPLES_RESTORE)]
+    Restore(RestoreArgs),
+    /// List deleted letters that can be restored
+    Trash(TrashArgs),
+    /// Push, list, show and cancel jobs
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// List queues with what waits in them; pause and resume them
+    Queues(QueuesArgs),
+    /// List workers with what they hold; tell them to be quiet or to exit
+    Workers(WorkersArgs),
     /// Write letters whole, one JSON line each, to a file or stdout
     Export(ExportArgs),
     /// Take in what `export` wrote
     Import(ImportArgs),
+    /// List replay rules, which put letters back by themselves, and switch them
+    Rules(RulesArgs),
     /// Make, list and revoke access tokens
     #[command(subcommand)]
     Token(TokenCommand),

@@ -2,6 +2,7 @@
 //!
 //! Never prints; never shows the token, not even in `Debug`.
 
+mod ojs;
 mod patience;
 pub mod streaming;
 
@@ -225,7 +226,20 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         created: Option<u64>,
         known: Option<u64>,
     }
-    let Ok(document) = serde_json::from_slice::<Document>(bytes) else {
+    let document = serde_json::from_slice::<Document>(bytes).or_else(|_| {
+        let ojs::Refusal { error } = serde_json::from_slice(bytes)?;
+        let (code, detail, hint) = (error.code, Some(error.message), error.hint);
+        Ok::<Document, serde_json::Error>(Document {
+            code,
+            title: None,
+            detail,
+            hint,
+            count: None,
+            created: None,
+            known: None,
+        })
+    });
+    let Ok(document) = document else {
         return ClientError::Foreign { url: url.clone() };
     };
     let message = document.detail.or(document.title).unwrap_or_else(|| status.to_string());
@@ -386,6 +400,14 @@ mod tests {
         assert_eq!((error.hint().as_deref(), error.exit()), (Some("pass 5"), Exit::Failed));
         assert_eq!(refused(400, r#"{"code":"bad_filter"}"#).exit(), Exit::Misuse);
         assert_eq!(refused(400, r#"{"code":"bad_json"}"#).exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_refusal_of_the_door_for_jobs_is_understood() {
+        let body = r#"{"error":{"code":"conflict","message":"is \u001b[2Jdone","hint":"look\nagain"}}"#;
+        let error = refused(409, body);
+        assert_eq!(error.to_string(), "is \\u{1b}[2Jdone");
+        assert_eq!((error.hint().as_deref(), error.exit()), (Some("look\\nagain"), Exit::Failed));
     }
 
     #[test]

@@ -10,11 +10,15 @@ pub mod grouping;
 pub mod import;
 pub mod incident;
 pub mod incidents;
+pub mod jobs;
 pub mod ledger;
 pub mod ls;
 pub mod man;
+pub mod paged;
 pub mod progress;
+pub mod queues;
 pub mod report;
+pub mod rules;
 pub mod series;
 pub mod serve;
 pub mod show;
@@ -22,6 +26,8 @@ pub mod stats;
 pub mod suggest;
 pub mod tail;
 pub mod token;
+pub mod trash;
+pub mod workers;
 
 use lazaret_core::lifecycle::Action;
 
@@ -50,10 +56,17 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Reopen(args) => decide::run(Action::Reopen, args, &client()?, screen).await,
         Command::Hold(args) => decide::run(Action::Hold, args, &client()?, screen).await,
         Command::Release(args) => decide::run(Action::Release, args, &client()?, screen).await,
+        Command::Delete(args) => decide::run(Action::Delete, args, &client()?, screen).await,
+        Command::Restore(args) => decide::restore(args, &client()?, screen).await,
+        Command::Trash(args) => trash::run(args, &client()?, screen).await,
+        Command::Jobs(command) => jobs::run(command, &client()?, screen).await,
+        Command::Queues(args) => queues::run(args, &client()?, screen).await,
+        Command::Workers(args) => workers::run(args, &client()?, screen).await,
         Command::Export(args) => export::run(args, &client()?, screen).await,
         Command::Import(args) => import::run(args, &client()?, screen).await,
         Command::Token(command) => token::run(command, &client()?, screen).await,
         Command::Audit(args) => audit::run(args, &client()?, screen).await,
+        Command::Rules(args) => rules::run(args, &client()?, screen).await,
         Command::Progress(args) => progress::run(args, &client()?, screen).await,
         Command::Config(command) => config::run(command, screen),
         Command::Completions(args) => completions::run(&args, screen),

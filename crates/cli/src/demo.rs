@@ -1,13 +1,15 @@
 //! The invented shop behind `lazaret demo`: fourteen days of dead letters with outages, a bad deploy, a slow leak and
 //! poison pills, and then a live trickle with bursts.
 //!
-//! Values in, values out: the same seed tells the same story. Only `feed` knows that there is a store.
+//! Values in, values out: the same seed tells the same story. Only `feed` knows that there is a store, and only `worker`
+//! that there is a server.
 
 mod calendar;
 mod causes;
 mod dice;
 mod facts;
 mod feed;
+mod jobs;
 mod live;
 mod message;
 mod payloads;
@@ -16,6 +18,7 @@ mod shop;
 mod story;
 mod text;
 mod triage;
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ use lazaret_core::time::Time;
 use lazaret_store::decision::Verb;
 
 pub use feed::Feed;
+pub use worker::{Pace, Worker};
 
 use calendar::Calendar;
 use dice::Dice;

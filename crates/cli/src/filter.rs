@@ -36,10 +36,15 @@ pub fn with_default_status(mut filter: Filter, statuses: &[Status]) -> Filter {
     filter
 }
 
-/// The statuses that an action can move; none if it works on all of them.
+/// The statuses that are meant by an action where none is said: those that it can move, none if it works on all of
+/// them.
 ///
-/// Whoever lists pending letters and then discards by the same filter means those that were listed.
-pub fn movable(action: Action) -> Vec<Status> {
+/// Whoever lists pending letters and then discards by the same filter means those that were listed. A delete can move
+/// more than that, and means no more than that either.
+pub fn meant(action: Action) -> Vec<Status> {
+    if action == Action::Delete {
+        return vec![Status::Pending];
+    }
     let live = action.rows().iter().filter(|row| row.place == Place::Live);
     let statuses: Vec<Status> = live.flat_map(|row| row.from).copied().collect();
     if statuses.len() == Status::ALL.len() { Vec::new() } else { statuses }
@@ -52,12 +57,13 @@ mod tests {
     #[test]
     fn a_status_is_added_only_where_none_is_said() {
         let text = |typed: &str, action: Action| {
-            with_default_status(read(typed).unwrap(), &movable(action)).to_string()
+            with_default_status(read(typed).unwrap(), &meant(action)).to_string()
         };
         assert_eq!(text("queue:a", Action::Discard), "queue:a status:pending");
         assert_eq!(text("queue:a", Action::Resolve), "queue:a status:pending");
         assert_eq!(text("queue:a", Action::Reopen), "queue:a status:resolved,discarded");
         assert_eq!(text("queue:a", Action::Hold), "queue:a");
+        assert_eq!(text("queue:a", Action::Delete), "queue:a status:pending");
         assert_eq!(text("-status:resolved", Action::Discard), "-status:resolved");
     }
 

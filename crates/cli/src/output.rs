@@ -64,6 +64,18 @@ impl Paint {
         }
     }
 
+    /// The colour of a job's state; the word itself always stands beside it.
+    pub fn of_job(state: &str) -> Option<Paint> {
+        match state {
+            "available" | "scheduled" | "pending" => Some(Paint::Yellow),
+            "active" => Some(Paint::Cyan),
+            "completed" => Some(Paint::Green),
+            "retryable" | "discarded" => Some(Paint::Red),
+            "cancelled" => Some(Paint::Dim),
+            _ => None,
+        }
+    }
+
     /// The colour of an incident's state; the word itself always stands beside it.
     pub fn of_state(state: &str) -> Option<Paint> {
         match state {

@@ -65,6 +65,8 @@ pub struct Filter {
     pub words: Words,
     /// Every one of these begins a word of the letter's body or header values.
     pub body: Words,
+    /// Every one of these stands in the letter's body as it is written there, upper and lower case apart.
+    pub contains: BTreeSet<String>,
     /// Conditions on the body, which has to be JSON to meet one.
     pub path: Paths,
     /// Conditions on the headers, seen as an object of texts.
@@ -161,6 +163,11 @@ impl Filter {
 }
 
 impl Patterns {
+    /// One value or pattern, and nothing else.
+    pub fn only(text: &str) -> Patterns {
+        Patterns { include: [Pattern::new(text)].into_iter().collect(), ..Patterns::default() }
+    }
+
     /// A value that is not there is matched by no pattern, not even by `*`.
     pub fn allow(&self, value: Option<&str>) -> bool {
         match value {

@@ -21,6 +21,7 @@ pub mod letter;
 pub mod lifecycle;
 pub mod limits;
 pub mod pattern;
+pub mod replay;
 pub mod retry;
 pub mod surrogates;
 pub mod time;

@@ -91,6 +91,13 @@ pub struct Refused {
     pub standing: Standing,
 }
 
+impl Refused {
+    /// Whether it would be allowed if no hold were on the letter.
+    pub fn is_for_hold(&self) -> bool {
+        self.standing.held && Standing { held: false, ..self.standing }.after(self.action).is_ok()
+    }
+}
+
 /// One row of the machine: from these states in this place, the action leads there.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {

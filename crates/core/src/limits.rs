@@ -58,6 +58,13 @@ pub const DECISION_ROWS_INLINE_MAX: u64 = 10_000;
 pub const FREEZE_ROWS_PER_WRITE: usize = 2_000;
 pub const DECISION_ROWS_PER_WRITE: usize = 250;
 
+/// How long one write of decisions may take that move the content of letters, which may be large; it stops after the
+/// letter at hand.
+pub const DECISION_MS_MAX: u64 = 25;
+
+/// The content of a letter is kept so long after its capture and its last death, whatever removes it (RULE-040-061).
+pub const RETENTION_FLOOR_MS: i64 = 90 * 86_400_000;
+
 /// Bytes of a reason or note: a paragraph.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
 
@@ -233,8 +240,9 @@ pub const JSON_PATH_PATTERN_OUTLINE_BYTES_MAX: usize = 8 * 1024;
 /// Groups inside of each other in such a pattern: its reader recurses.
 pub const JSON_PATH_PATTERN_NESTING_MAX: u32 = 50;
 
-/// Path conditions of one kind in one filter: each walks through the letter once.
+/// Path conditions of one kind, and texts to find, in one filter: each walks through the letter once.
 pub const FILTER_PATHS_MAX: usize = 10;
+pub const FILTER_PARTS_MAX: usize = 10;
 
 /// Values of a JSON document that is looked into: each takes some 50 bytes while it is.
 pub const JSON_VALUES_MAX: usize = 1_000_000;
@@ -433,11 +441,18 @@ pub const OJS_ADMIN_ROWS: usize = 20;
 pub const OJS_ADMIN_ROWS_MAX: usize = 100;
 pub const OJS_OFFSET_MAX: usize = 100_000;
 
-/// Letters that are counted one by one for statistics of jobs, when others are kept beside them: about a second.
-pub const OJS_STATS_LETTERS_MAX: usize = 100_000;
+/// Pages that one list for OJS clients looks into letters for until their time is over, so that it is full.
+pub const OJS_SCANS_MAX: u32 = 4;
 
-/// Jobs that one bulk retry puts back, and failures that its answer lists.
-pub const OJS_BULK_MAX: usize = 10_000;
+/// Jobs that one page of the list of jobs looks at, read so many at a time: each is read whole.
+pub const OJS_JOBS_LOOKED_AT_MAX: usize = 10_000;
+pub const OJS_JOBS_PER_READ: usize = 200;
+
+/// Events that the throughput is counted from, when there were more within a minute.
+pub const OJS_THROUGHPUT_EVENTS_MAX: usize = 5_000;
+
+/// Jobs that one bulk call puts back or deletes, and failures that its answer lists.
+pub const OJS_BULK_MAX: u64 = 10_000;
 pub const OJS_BULK_ERRORS_SHOWN: usize = 100;
 
 /// Events of one poll unless asked, and at most.
@@ -447,6 +462,51 @@ pub const OJS_EVENTS_MAX: usize = 1_000;
 /// Jobs that one heartbeat prolongs: ten times what a busy worker holds.
 pub const JOB_HEARTBEAT_JOBS_MAX: usize = 10_000;
 
+/// Workers that are known at once: a hundred machines with a hundred processes each. Names that are made up for each
+/// heartbeat must not fill the store: the ones that were silent longest are forgotten first, some at once.
+pub const WORKERS_MAX: usize = 10_000;
+pub const WORKERS_FORGOTTEN_WHEN_FULL: usize = 500;
+
+/// Workers that are listed.
+pub const WORKERS_SHOWN_MAX: usize = 1_000;
+
+/// Bytes of what a worker says of itself that nobody asked for, and queues that are kept of it.
+pub const WORKER_SAID_BYTES_MAX: usize = 4 * 1024;
+pub const WORKER_QUEUES_MAX: usize = 100;
+
+/// How long the last heartbeat of a worker that says nothing new is good enough: it is no news a second later.
+pub const WORKER_BEAT_KEPT_MS: i64 = 1_000;
+
+/// Jobs that one page looks at when no index answers its filter: some twenty milliseconds.
+pub const JOBS_LOOKED_AT_MAX: usize = 10_000;
+
+/// Letters that one look of a replay rule goes through, and how long it may look into their content.
+pub const REPLAY_LETTERS_LOOKED_AT_MAX: usize = 20_000;
+pub const REPLAY_SCAN_MS_MAX: u64 = 200;
+
+/// Deaths this young may still be committed out of order, so a replay rule looks at them again.
+pub const REPLAY_UNSETTLED_MS: i64 = 60_000;
+
+/// How often a replay rule goes through all letters again, for what came to wait where it had passed already.
+pub const REPLAY_ROUND_MS: i64 = 600_000;
+
+/// Rules whose place is remembered, and letters that a rule passes over until its next round because they could not be
+/// put back.
+pub const REPLAY_RULES_REMEMBERED_MAX: usize = 1_000;
+pub const REPLAY_LETTERS_PASSED_MAX: usize = 10_000;
+
+/// A worker that was silent for so long is dead: six heartbeats of the pace that the specification recommends.
+pub const WORKER_SILENT_MS: i64 = 30_000;
+
+/// How long a worker that is gone is still shown: whoever comes in the morning sees what died in the night.
+pub const WORKER_KEEP_MS: i64 = 86_400_000;
+
+/// Dead workers that one tick looks at.
+pub const WORKERS_DEAD_PER_TICK: usize = 100;
+
+/// Workers that are forgotten in one commit.
+pub const WORKERS_FORGOTTEN_PER_WRITE: usize = 500;
+
 /// Words of a message that tell a failure of a known place without the error's name: fewer may be a mere key or a verb.
 pub const FINGERPRINT_WORDS_ENOUGH: usize = 3;
 
@@ -455,5 +515,43 @@ pub const JOB_KEEP_COMPLETED_MS: i64 = 86_400_000;
 pub const JOB_KEEP_CANCELLED_MS: i64 = 7 * 86_400_000;
 pub const JOB_KEEP_DISCARDED_MS: i64 = 7 * 86_400_000;
 
+/// The longest that an operator can have ended jobs kept: ten years. What has to be kept longer belongs elsewhere.
+pub const JOB_KEEP_MS_MAX: u64 = 3_652 * 86_400_000;
+
+/// The retention of dead letters of jobs that the specification asks for unless something else is set: six months and
+/// 10,000 letters.
+pub const OJS_DEAD_LETTER_KEPT_MS: i64 = 180 * 86_400_000;
+pub const OJS_DEAD_LETTERS_KEPT: u64 = 10_000;
+
+/// Incidents that are named when a retry of many is refused for want of their analysis.
+pub const OJS_INCIDENTS_NAMED: usize = 10;
+
+/// Deleted letters whose content is dropped in one commit.
+pub const TRASH_EMPTIED_PER_WRITE: usize = 250;
+
 /// Ended jobs that are forgotten in one commit.
 pub const JOBS_PRUNED_PER_WRITE: usize = 500;
+
+/// Moves that are counted apart for whoever watches an instance: a thousand types in ten queues each. The rest is one.
+pub const MOVES_KEPT_MAX: usize = 10_000;
+
+/// Series of one metric: what a scraper stores without being asked for more. The rest is under `other`.
+pub const METRIC_SERIES_MAX: usize = 1_000;
+
+/// Bytes of a label's value; longer names are cut.
+pub const METRIC_LABEL_BYTES_MAX: usize = 255;
+
+/// Replay rules: each asks the store every few seconds.
+pub const REPLAY_RULES_MAX: usize = 100;
+
+/// Characters of a replay rule's name: it stands in events, metrics and the audit log.
+pub const RULE_NAME_CHARS_MAX: usize = 64;
+
+/// How often one rule may put one letter back at most: more is a loop, and not a rule.
+pub const REPLAYS_MAX: u32 = 1_000;
+
+/// The longest delay of a replay rule: a year. What waits longer is forgotten.
+pub const REPLAY_DELAY_MS_MAX: u64 = 365 * 86_400_000;
+
+/// Letters that a rule puts back in one commit, which holds the writer for some ten milliseconds.
+pub const REPLAYS_PER_WRITE: usize = 200;

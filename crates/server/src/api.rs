@@ -4,18 +4,21 @@ mod admin;
 mod decisions;
 mod events;
 mod groups;
-mod guard;
+pub(crate) mod guard;
 mod incidents;
 mod letters;
+mod metrics;
 mod ndjson;
 pub mod openapi;
 mod problem;
 mod progress;
 mod report;
+mod rules;
 mod series;
 mod stats;
 mod suggest;
 mod transfer;
+mod trash;
 mod wire;
 
 use std::sync::Arc;
@@ -40,12 +43,15 @@ pub fn router(app: Arc<App>) -> Router {
     let mut routes = Router::new()
         .route("/health/live", get(stats::live))
         .route("/health/ready", get(stats::ready))
+        .route("/metrics", get(metrics::metrics))
         .route("/api/openapi.json", get(openapi::document))
         .route("/api/v1/me", get(admin::me))
         .route("/api/v1/dead-letters", post(report::report).get(letters::list))
         .route("/api/v1/dead-letters/count", post(letters::count))
         .route("/api/v1/dead-letters/{id}", get(letters::show))
         .route("/api/v1/dead-letters/{id}/body", get(letters::body))
+        .route("/api/v1/dead-letters/{id}/restore", post(decisions::restore))
+        .route("/api/v1/trash", get(trash::list))
         .route("/api/v1/operations/{id}", get(decisions::operation))
         .route("/api/v1/stats", get(stats::stats))
         .route("/api/v1/ledger", get(stats::ledger))
@@ -56,11 +62,14 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/progress", get(progress::progress))
         .route("/api/v1/export", get(transfer::export))
         .route("/api/v1/import", post(transfer::import))
+        .route("/api/v1/rules/replay", get(rules::list))
+        .route("/api/v1/rules/replay/{name}/enable", post(rules::enable))
+        .route("/api/v1/rules/replay/{name}/disable", post(rules::disable))
         .route("/api/v1/audit", get(admin::audit))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/tokens", get(admin::tokens).post(admin::create_token))
         .route("/api/v1/tokens/{id}", delete(admin::revoke_token));
-    for verb in Verb::ALL {
+    for verb in Verb::BY_FILTER {
         let name = verb.name();
         routes = routes
             .route(

@@ -15,6 +15,7 @@ use crate::access::{Access, Reach};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::events::Readers;
+use crate::metrics::Metrics;
 use crate::net::{host_of, is_loopback};
 
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct App {
     pub test_mode: bool,
     /// Who reads events.
     pub readers: Arc<Readers>,
+    /// What this instance has done, whatever configuration was in force.
+    pub metrics: Arc<Metrics>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -46,6 +49,7 @@ impl App {
         test_mode: bool,
     ) -> Result<Arc<App>, StoreError> {
         let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
+        let metrics = Arc::new(Metrics::new(clock.now()));
         let app = App {
             store,
             rules: Arc::new(config.classes()),
@@ -56,6 +60,7 @@ impl App {
             access: Arc::new(Access::new(reach)),
             test_mode,
             readers: Arc::default(),
+            metrics,
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;

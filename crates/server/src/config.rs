@@ -8,8 +8,10 @@ mod check;
 mod environment;
 mod event_path;
 mod grouping;
+mod jobs;
 mod layer;
 mod problem;
+mod replay;
 mod schema;
 mod show;
 mod value;
@@ -27,8 +29,10 @@ use std::path::{Path, PathBuf};
 use lazaret_core::class::{self, ClassRules, Conditions, EmptyRule, ErrorClass};
 use lazaret_core::fingerprint::{FingerprintRule, FingerprintRules};
 use lazaret_core::limits;
+use lazaret_core::replay::ReplayRule;
 
 pub use event_path::{BadEventPath, EventPath};
+pub use jobs::{Governance, JobsConfig};
 pub use problem::ConfigError;
 
 use layer::{Given, Setting, Settings};
@@ -56,9 +60,12 @@ pub struct Config {
     pub class_rules: Vec<ClassRule>,
     /// In the order in which they are tried.
     pub fingerprint_rules: Vec<FingerprintRule>,
+    /// In the order in which they are tried.
+    pub replay_rules: Vec<ReplayRule>,
     pub fingerprint: FingerprintConfig,
     pub search: SearchConfig,
     pub events: EventsConfig,
+    pub jobs: JobsConfig,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
 }
@@ -241,9 +248,11 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             class_rules: Vec::new(),
             fingerprint_rules: Vec::new(),
+            replay_rules: Vec::new(),
             fingerprint: FingerprintConfig::default(),
             search: SearchConfig { bodies: true },
             events: EventsConfig { keep: limits::EVENTS_KEPT },
+            jobs: JobsConfig::default(),
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
         }
     }

@@ -7,24 +7,26 @@ pub mod dead;
 mod due;
 pub mod ended;
 mod event;
+pub mod workers;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-use lazaret_core::id::JobId;
+use lazaret_core::id::{IncidentId, JobId};
 use lazaret_core::job::enqueue::{NewJob, job_id};
 use lazaret_core::job::failure::{Failure, Nack, Verdict};
 use lazaret_core::job::letter::letter_key;
 use lazaret_core::job::problem::JobProblem;
 use lazaret_core::job::state::{JobRefused, JobState};
-use lazaret_core::job::worker::{Ack, FetchRequest, Heartbeat};
+use lazaret_core::job::worker::{Ack, FetchRequest};
 use lazaret_core::job::{Job, NotHolder};
 use lazaret_core::letter::{Admitted, admit};
 use lazaret_core::lifecycle::Refused;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
-use lazaret_store::job::{Changed, JobChange, JobEvent, LetterEffect, StoredJob};
+use lazaret_store::audit::Actor;
+use lazaret_store::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, StoredJob};
 
 use crate::app::App;
+use crate::metrics::JobRun;
 use crate::raw_json::shown;
 
 pub use due::{tick, until_due};
@@ -47,6 +49,10 @@ pub enum NotDone {
     Duplicate(JobId),
     #[error("job {0} is not in the dead letter")]
     NotDead(String),
+    #[error("job {0} is on hold, and nothing removes its dead letter until it is released")]
+    Held(JobId),
+    #[error("a retry asks for an analysis of the cause first")]
+    RcaRequired(Vec<IncidentId>),
     #[error(transparent)]
     Problem(#[from] JobProblem),
     /// The job's letter stands in the way.
@@ -70,6 +76,7 @@ struct Step {
     after: Job,
     letter: LetterEffect,
     events: Vec<JobEvent>,
+    by: Option<ByHand>,
 }
 
 /// Reads an id as clients write it; what cannot be one belongs to no job.
@@ -86,6 +93,7 @@ pub async fn enqueue(app: &App, new: Vec<NewJob>) -> Result<Vec<Job>, NotDone> {
     }
     let told = jobs.iter().map(|job| (job.clone(), vec![event::enqueued(job)])).collect();
     app.store.enqueue_jobs(told, now).await?.map_err(NotDone::Duplicate)?;
+    jobs.iter().for_each(|job| app.metrics.job_enqueued(job));
     Ok(jobs)
 }
 
@@ -100,7 +108,9 @@ pub async fn find(app: &App, id: JobId) -> Result<Job, NotDone> {
 pub async fn fetch(app: &App, request: FetchRequest) -> Result<Vec<Job>, NotDone> {
     let FetchRequest { queues, count, worker_id, visibility_ms } = request;
     let worker = worker_id.unwrap_or_default();
-    Ok(app.store.fetch_jobs(queues, count, worker, visibility_ms, app.clock.now()).await?)
+    let jobs = app.store.fetch_jobs(queues, count, worker, visibility_ms, app.clock.now()).await?;
+    jobs.iter().for_each(|job| app.metrics.job_fetched(job));
+    Ok(jobs)
 }
 
 pub async fn ack(app: &App, ack: &Ack) -> Result<Moved, NotDone> {
@@ -109,7 +119,7 @@ pub async fn ack(app: &App, ack: &Ack) -> Result<Moved, NotDone> {
         check_holder(&job, ack.worker_id.as_deref())?;
         let after = job.acked(ack.result.clone(), now).map_err(refusal(id))?;
         let events = vec![event::completed(&after, now)];
-        Ok(Step { after, letter: LetterEffect::Confirm { evidence: "acked" }, events })
+        Ok(Step { after, letter: LetterEffect::Confirm { evidence: "acked" }, events, by: None })
     })
     .await
 }
@@ -124,52 +134,28 @@ pub async fn nack(app: &App, nack: &Nack) -> Result<Moved, NotDone> {
 }
 
 /// Cancels a job that has not ended.
-pub async fn cancel(app: &App, id: JobId, by: &str) -> Result<Moved, NotDone> {
+pub async fn cancel(app: &App, id: JobId, by: &Actor) -> Result<Moved, NotDone> {
     change(app, id, |job, now| {
         let after = job.cancelled(now).map_err(refusal(id))?;
-        let events = vec![event::cancelled(&after, by)];
-        Ok(Step { after, letter: LetterEffect::End { evidence: "cancelled" }, events })
+        let events = vec![event::cancelled(&after, &by.name)];
+        let by = Some(by_hand(by, "job_cancelled"));
+        Ok(Step { after, letter: LetterEffect::End { evidence: "cancelled" }, events, by })
     })
     .await
 }
 
 /// Lets a parked job run.
-pub async fn activate(app: &App, id: JobId) -> Result<Moved, NotDone> {
+pub async fn activate(app: &App, id: JobId, by: &Actor) -> Result<Moved, NotDone> {
     change(app, id, |job, now| {
         let after = job.activated(now).map_err(refusal(id))?;
-        Ok(Step { after, letter: LetterEffect::None, events: Vec::new() })
+        let by = Some(by_hand(by, "job_activated"));
+        Ok(Step { after, letter: LetterEffect::None, events: Vec::new(), by })
     })
     .await
 }
 
-/// Prolongs the reservations of the jobs that a worker names and holds, and gives those jobs in their order. The others
-/// have gone elsewhere, which the worker learns from their absence.
-pub async fn heartbeat(app: &App, beat: &Heartbeat) -> Result<Vec<Job>, NotDone> {
-    let ids: Vec<JobId> = beat.job_ids.iter().filter_map(|text| job_id(text)).collect();
-    let each = ids.into_iter().map(|id| async move {
-        let extended = change(app, id, |job, now| {
-            check_holder(&job, Some(&beat.worker_id))?;
-            let after = job.extended(now, beat.visibility_ms).map_err(refusal(id))?;
-            let events = vec![event::heartbeat(&after)];
-            Ok(Step { after, letter: LetterEffect::None, events })
-        });
-        match extended.await {
-            Ok(moved) => Ok(Some(moved.job)),
-            Err(NotDone::Store(error)) => Err(NotDone::Store(error)),
-            Err(
-                NotDone::Unknown(_)
-                | NotDone::State { .. }
-                | NotDone::NotHolder { .. }
-                | NotDone::Duplicate(_)
-                | NotDone::NotDead(_)
-                | NotDone::Problem(_)
-                | NotDone::Letter(_)
-                | NotDone::Contended(_),
-            ) => Ok(None),
-        }
-    });
-    let extended = stream::iter(each).buffered(limits::JOB_CHANGES_AT_ONCE);
-    extended.try_filter_map(|job| std::future::ready(Ok(job))).try_collect().await
+fn by_hand(actor: &Actor, action: &'static str) -> ByHand {
+    ByHand { actor: actor.clone(), action, reason: None }
 }
 
 fn check_holder(job: &Job, worker: Option<&str>) -> Result<(), NotDone> {
@@ -201,10 +187,12 @@ async fn change(
 
 /// Writes a change, unless the job is not as it was read any more.
 async fn write(app: &App, before: (JobId, u64), step: Step, at: Time) -> Result<Option<Job>, NotDone> {
-    let Step { after, letter, events } = step;
+    let Step { after, letter, events, by } = step;
     let (job, dies) = (after.clone(), matches!(letter, LetterEffect::Die(_)));
-    match app.store.change_job(JobChange { before, after, letter, events, at }).await? {
+    let runs = JobRun::all_of(&events);
+    match app.store.change_job(JobChange { before, after, letter, events, by, at }).await? {
         Changed::Done => {
+            app.metrics.job_changed(&job, &runs);
             // No death is silent (RULE-040-060).
             if dies {
                 let (id, queue) = (job.id, &job.queue);
@@ -228,7 +216,7 @@ fn fail(app: &App, job: Job, failure: Failure, now: Time) -> Result<Step, NotDon
         Verdict::DeadLetter => LetterEffect::Die(Box::new(admitted(app, &after, now)?)),
     };
     let events = event::failed(&after, verdict, started_at, now);
-    Ok(Step { after, letter, events })
+    Ok(Step { after, letter, events, by: None })
 }
 
 /// The job as the letter that it becomes, by the same rules as everything that is captured.

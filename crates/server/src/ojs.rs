@@ -4,9 +4,11 @@
 //! pass the same guards as those to the API; what the guards answer is put into the envelope of the specification here.
 
 mod about;
+mod admin;
 mod dead_letter;
 mod events;
 mod jobs;
+pub(crate) mod origin;
 mod problem;
 mod queues;
 mod workers;
@@ -56,13 +58,27 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/ojs/v1/queues/{name}/pause", post(queues::pause))
         .route("/ojs/v1/queues/{name}/resume", post(queues::resume))
         .route("/ojs/v1/events", get(events::events))
-        .route("/ojs/v1/dead-letter", get(dead_letter::list))
-        .route("/ojs/v1/admin/dead-letter", get(dead_letter::admin_list));
+        .route("/ojs/v1/admin/stats", get(admin::stats))
+        .route("/ojs/v1/admin/queues", get(admin::queues))
+        .route("/ojs/v1/admin/queues/{name}", get(admin::queue))
+        .route("/ojs/v1/admin/queues/{name}/pause", post(queues::pause))
+        .route("/ojs/v1/admin/queues/{name}/resume", post(queues::resume))
+        .route("/ojs/v1/admin/workers", get(admin::workers))
+        .route("/ojs/v1/admin/workers/{id}/quiet", post(admin::quiet))
+        .route("/ojs/v1/admin/workers/{id}/terminate", post(admin::terminate))
+        .route("/ojs/v1/admin/workers/{id}/resume", post(admin::resume))
+        .route("/ojs/v1/admin/jobs", get(admin::jobs))
+        .route("/ojs/v1/admin/jobs/{id}", get(jobs::admin_show))
+        .route("/ojs/v1/admin/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/ojs/v1/dead-letter", get(dead_letter::list).delete(dead_letter::delete_many))
+        .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::delete))
+        .route("/ojs/v1/admin/dead-letter", get(dead_letter::admin_list).delete(dead_letter::delete_many))
+        .route("/ojs/v1/admin/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::admin_delete));
     for base in ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"] {
         routes = routes
             .route(&format!("{base}/stats"), get(dead_letter::stats))
             .route(&format!("{base}/retry"), post(dead_letter::retry_many))
-            .route(&format!("{base}/{{id}}"), get(dead_letter::show))
+            .route(&format!("{base}/purge"), post(dead_letter::purge))
             .route(&format!("{base}/{{id}}/retry"), post(dead_letter::retry));
     }
     routes
@@ -74,13 +90,16 @@ pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
     if path != "/ojs" && !path.starts_with("/ojs/") {
         return next.run(request).await;
     }
+    let origin = origin::allowed(&app, path, request.headers());
     if !request.headers().contains_key(REQUEST_ID)
         && let Some(id) = mint_request_id(&app)
     {
         request.headers_mut().insert(REQUEST_ID, id);
     }
+    let is_preflight = origin.is_some() && origin::is_preflight(request.method(), request.headers());
     let mut response = match refused_version(request.headers()) {
-        Some(problem) => answer_unheard(&app, problem, request.headers()),
+        _ if is_preflight => answer_unheard(&app, origin::preflight(), request.headers()),
+        Some(problem) => answer_unheard(&app, problem.into_response(), request.headers()),
         None => next.run(request).await,
     };
     if let Some(problem) = problem::take(&mut response).await {
@@ -94,6 +113,9 @@ pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
         response = shaped;
     }
     response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(VERSION));
+    if !app.config.jobs.allowed_origins.is_empty() {
+        origin::tell(&mut response, origin);
+    }
     response
 }
 
@@ -112,9 +134,8 @@ fn refused_version(headers: &HeaderMap) -> Option<Problem> {
     })
 }
 
-/// A refusal before the request came as far as getting its id.
-fn answer_unheard(app: &App, problem: Problem, headers: &HeaderMap) -> Response {
-    let mut response = problem.into_response();
+/// An answer before the request came as far as getting its id.
+fn answer_unheard(app: &App, mut response: Response, headers: &HeaderMap) -> Response {
     let given = headers.get(REQUEST_ID).filter(|id| id.len() <= limits::REQUEST_ID_BYTES_MAX);
     if let Some(id) = given.cloned().or_else(|| mint_request_id(app)) {
         response.headers_mut().insert(REQUEST_ID, id);
@@ -152,7 +173,10 @@ impl FromRequest<Arc<App>> for Text {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Text, Problem> {
-        if let Some(given) = request.headers().get(header::CONTENT_TYPE) {
+        let given = request.headers().get(header::CONTENT_TYPE).cloned();
+        let bytes = Bytes::from_request(request, app).await?;
+        // Nothing has no type: some clients name one with every request.
+        if let Some(given) = given.filter(|_| !bytes.is_empty()) {
             let given = given.to_str().unwrap_or("?");
             let name = given.split(';').next().unwrap_or_default().trim();
             if ![MEDIA_TYPE, "application/json"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
@@ -162,7 +186,6 @@ impl FromRequest<Arc<App>> for Text {
                 );
             }
         }
-        let bytes = Bytes::from_request(request, app).await?;
         String::from_utf8(bytes.into())
             .map(Text)
             .map_err(|_| Problem::new(Code::InvalidPayload, "the body is not UTF-8 text"))

@@ -4,7 +4,7 @@ use lazaret_core::filter::Filter;
 use lazaret_core::id::OperationId;
 use lazaret_core::limits;
 use lazaret_store::StoreError;
-use lazaret_store::decision::{Decision, NewOperation, Operation, OperationState};
+use lazaret_store::decision::{Decision, Expected, NewOperation, Operation, OperationState};
 
 use crate::app::App;
 
@@ -23,7 +23,7 @@ pub async fn decide(
     app: &App,
     decision: Decision,
     filter: Filter,
-    expected: u64,
+    expected: Expected,
 ) -> Result<Operation, StoreError> {
     let id = OperationId::mint(decision.at, app.entropy.take()?);
     app.store.open_operation(NewOperation { id, decision, filter, expected }).await?;

@@ -13,7 +13,9 @@ use crate::jobs;
 use crate::operations::{self, Progress};
 use crate::regroup;
 use crate::reload::{self, Live, Reloading};
+use crate::replay;
 use crate::search;
+use crate::trash;
 
 /// How long a loop rests after a failure: a store that is away is not helped by being asked.
 const REST: Duration = Duration::from_secs(1);
@@ -40,16 +42,20 @@ enum Duty {
     Regrouping,
     EventRetention,
     JobRetention,
+    Trash,
+    Replay,
 }
 
 impl Duty {
-    const ALL: [Duty; 6] = [
+    const ALL: [Duty; 8] = [
         Duty::Operations,
         Duty::Jobs,
         Duty::BodyIndex,
         Duty::Regrouping,
         Duty::EventRetention,
         Duty::JobRetention,
+        Duty::Trash,
+        Duty::Replay,
     ];
 
     const fn name(self) -> &'static str {
@@ -60,6 +66,8 @@ impl Duty {
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
             Duty::JobRetention => "forgetting ended jobs",
+            Duty::Trash => "emptying the trash",
+            Duty::Replay => "replay rules",
         }
     }
 
@@ -71,6 +79,8 @@ impl Duty {
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
             Duty::JobRetention => jobs::ended::prune(app).await,
+            Duty::Trash => trash::empty(app).await,
+            Duty::Replay => replay::tick(app).await,
         }
     }
 
@@ -79,15 +89,20 @@ impl Duty {
         match self {
             // Somebody waits for it, and its chunks are small.
             Duty::Operations | Duty::Jobs => Duration::ZERO,
-            Duty::BodyIndex | Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => YIELD,
+            Duty::BodyIndex
+            | Duty::Regrouping
+            | Duty::EventRetention
+            | Duty::JobRetention
+            | Duty::Trash
+            | Duty::Replay => YIELD,
         }
     }
 
     /// How long to wait when there is nothing to do.
     const fn idle(self) -> Duration {
         match self {
-            Duty::Operations | Duty::Jobs | Duty::BodyIndex => IDLE,
-            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => SELDOM,
+            Duty::Operations | Duty::Jobs | Duty::BodyIndex | Duty::Replay => IDLE,
+            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash => SELDOM,
         }
     }
 
@@ -100,11 +115,19 @@ impl Duty {
                 // The next tick fails in the same way and says so.
                 Err(_) => REST,
             },
+            // A reload wakes it when there are rules.
+            Duty::Replay if app.config.replay_rules.is_empty() => SELDOM,
+            Duty::Replay => match replay::until_due(app).await {
+                Ok(Some(wait)) => wait.min(self.idle()),
+                Ok(None) => self.idle(),
+                Err(_) => REST,
+            },
             Duty::Operations
             | Duty::BodyIndex
             | Duty::Regrouping
             | Duty::EventRetention
-            | Duty::JobRetention => self.idle(),
+            | Duty::JobRetention
+            | Duty::Trash => self.idle(),
         }
     }
 
@@ -112,8 +135,10 @@ impl Duty {
     const fn follows_commits(self) -> bool {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex => true,
-            // Rules change by a reload, and what is captured has its group.
-            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention => false,
+            // Rules change by a reload, and what is captured has its group; what dies lies for a while.
+            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash | Duty::Replay => {
+                false
+            }
         }
     }
 }
@@ -195,8 +220,12 @@ pub(crate) async fn reload_on_hangup(
 
 #[cfg(test)]
 mod tests {
+    use lazaret_core::duration::Length;
+    use lazaret_core::filter::Filter;
     use lazaret_core::job::enqueue::{JobDefaults, read_enqueue};
+    use lazaret_core::job::failure::read_nack;
     use lazaret_core::job::state::JobState;
+    use lazaret_core::replay::ReplayRule;
     use lazaret_store::Store;
     use lazaret_store::sqlite::{Mode, SqliteStore};
 
@@ -227,6 +256,46 @@ mod tests {
         };
         let late_ms = promoted.enqueued_at.since(job.scheduled_at.unwrap());
         assert!((0..LATE_MS_MAX).contains(&late_ms), "{late_ms} ms late");
+        app.stop();
+        loops.join_all().await;
+    }
+
+    #[tokio::test]
+    async fn a_dead_job_goes_back_by_its_rule_without_being_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).unwrap());
+        let rule = ReplayRule {
+            name: "soon".into(),
+            filter: Filter::from_text("error:Boom").unwrap(),
+            delay: Length::from_ms(300),
+            max_replays: 1,
+            enabled: true,
+            cause: None,
+            category: None,
+        };
+        let config = Config { replay_rules: vec![rule], ..Config::default() };
+        let app = App::new(store.clone(), config, Clock::System, false).await.unwrap();
+        let text =
+            r#"{"type":"a","args":[],"options":{"retry":{"max_attempts":1,"on_exhaustion":"dead_letter"}}}"#;
+        let new = read_enqueue(text, &JobDefaults::default()).unwrap();
+        let id = jobs::enqueue(&app, vec![new]).await.unwrap().remove(0).id;
+        store.fetch_jobs(vec!["default".into()], 1, "w".into(), None, app.clock.now()).await.unwrap();
+        let nack = format!(r#"{{"job_id":"{id}","error":{{"code":"x","type":"Boom","message":"m"}}}}"#);
+        let died = jobs::nack(&app, &read_nack(&nack).unwrap()).await.unwrap().job;
+        assert!(died.in_dead_letter);
+        let mut changes = store.changes();
+        let live = Live::new(Arc::clone(&app));
+        let loops = start(&live);
+        let back = loop {
+            changes.mark_unchanged();
+            let now = store.job(id).await.unwrap().unwrap().job;
+            if now.state == JobState::Available {
+                break now;
+            }
+            changes.changed().await.unwrap();
+        };
+        let lay_ms = back.enqueued_at.since(died.discarded_at.unwrap());
+        assert!(lay_ms >= 300, "{lay_ms} ms");
         app.stop();
         loops.join_all().await;
     }

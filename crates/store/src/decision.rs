@@ -15,10 +15,29 @@ pub enum Verb {
     Reopen,
     Hold,
     Release,
+    /// Puts the job of the letter back; a letter that is no job's has no way back yet.
+    Retry,
+    /// Takes the letter out of every list; its content is kept inside the floor.
+    Delete,
+    /// Brings a deleted letter back while its content is kept.
+    Restore,
 }
 
 impl Verb {
-    pub const ALL: [Verb; 5] = [Verb::Resolve, Verb::Discard, Verb::Reopen, Verb::Hold, Verb::Release];
+    pub const ALL: [Verb; 8] = [
+        Verb::Resolve,
+        Verb::Discard,
+        Verb::Reopen,
+        Verb::Hold,
+        Verb::Release,
+        Verb::Retry,
+        Verb::Delete,
+        Verb::Restore,
+    ];
+
+    /// Those that can be asked for by a filter over the API.
+    pub const BY_FILTER: [Verb; 6] =
+        [Verb::Resolve, Verb::Discard, Verb::Reopen, Verb::Hold, Verb::Release, Verb::Delete];
 
     pub const fn action(self) -> Action {
         match self {
@@ -27,11 +46,24 @@ impl Verb {
             Verb::Reopen => Action::Reopen,
             Verb::Hold => Action::Hold,
             Verb::Release => Action::Release,
+            Verb::Retry => Action::Redrive,
+            Verb::Delete => Action::Delete,
+            Verb::Restore => Action::Restore,
         }
     }
 
     pub const fn name(self) -> &'static str {
-        self.action().name()
+        match self {
+            // What the person asks for; the machine calls every way of putting back a redrive.
+            Verb::Retry => "retry",
+            Verb::Resolve
+            | Verb::Discard
+            | Verb::Reopen
+            | Verb::Hold
+            | Verb::Release
+            | Verb::Delete
+            | Verb::Restore => self.action().name(),
+        }
     }
 
     pub fn parse(text: &str) -> Option<Verb> {
@@ -46,6 +78,9 @@ impl Verb {
             Verb::Reopen => "dead_letter.reopened",
             Verb::Hold => "dead_letter.held",
             Verb::Release => "dead_letter.released",
+            Verb::Retry => "dead_letter.retried",
+            Verb::Delete => "dead_letter.deleted",
+            Verb::Restore => "dead_letter.restored",
         }
     }
 }
@@ -65,6 +100,10 @@ pub enum Decided {
     Done,
     Refused(Refused),
     Unknown,
+    /// It cannot be put back from here: its source takes nothing.
+    NoWayBack,
+    /// It cannot be restored: another letter or job has taken its key since.
+    Replaced,
 }
 
 /// A decision by filter, before its list is frozen.
@@ -73,7 +112,23 @@ pub struct NewOperation {
     pub id: OperationId,
     pub decision: Decision,
     pub filter: Filter,
-    pub expected: u64,
+    pub expected: Expected,
+}
+
+/// How many letters an operation may find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    Exactly(u64),
+    /// Whatever matches, if it is not more.
+    AtMost(u64),
+}
+
+impl Expected {
+    pub const fn number(self) -> u64 {
+        match self {
+            Expected::Exactly(number) | Expected::AtMost(number) => number,
+        }
+    }
 }
 
 /// A frozen list of letters and the decision worked off on it.
@@ -86,7 +141,7 @@ pub struct Operation {
     pub reason: Option<String>,
     /// The filter in its text form.
     pub filter: String,
-    pub expected: u64,
+    pub expected: Expected,
     pub total: u64,
     pub done: u64,
     pub skipped: u64,

@@ -11,7 +11,10 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Admitted;
 use lazaret_core::lifecycle::Refused;
+use lazaret_core::pattern::Pattern;
 use lazaret_core::time::Time;
+
+use crate::audit::Actor;
 
 /// The source of all letters of jobs.
 pub const SOURCE: &str = "jobs";
@@ -55,7 +58,18 @@ pub struct JobChange {
     pub after: Job,
     pub letter: LetterEffect,
     pub events: Vec<JobEvent>,
+    /// Who asked for it, where that was a person: it goes into the audit log.
+    pub by: Option<ByHand>,
     pub at: Time,
+}
+
+/// A change that a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ByHand {
+    pub actor: Actor,
+    /// The word in the audit log: `retry`, `job_cancelled`, `job_activated`.
+    pub action: &'static str,
+    pub reason: Option<String>,
 }
 
 /// What a change did.
@@ -85,4 +99,26 @@ pub struct QueueInfo {
     pub created_at: Time,
     /// Every state is there.
     pub counts: BTreeMap<JobState, u64>,
+}
+
+/// Which jobs, in the order of their ids, newest first; what is not given is not asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobQuery {
+    pub queue: Option<String>,
+    pub state: Option<JobState>,
+    /// A `*` matches any run of characters.
+    pub job_type: Option<Pattern>,
+    /// Only those that this worker holds.
+    pub worker: Option<String>,
+    /// Only ids before this one.
+    pub before: Option<JobId>,
+    pub limit: usize,
+}
+
+/// One page of jobs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobPage {
+    pub jobs: Vec<Job>,
+    /// The last id looked at, if there may be more behind it.
+    pub next: Option<JobId>,
 }

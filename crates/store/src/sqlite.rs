@@ -13,9 +13,11 @@ mod insert;
 mod jobs;
 mod letters;
 mod migrate;
+mod numbers;
 mod operations;
 mod readers;
 mod regroup;
+mod replays;
 mod rows;
 mod scan;
 mod series;
@@ -23,7 +25,9 @@ mod stats;
 mod suggest;
 mod tokens;
 mod transfer;
+mod trash;
 mod verdicts;
+mod workers;
 mod writer;
 
 use std::path::Path;
@@ -44,23 +48,30 @@ use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
-use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
+use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::DataFolder;
 use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
-use crate::job::{Changed, JobChange, JobEvent, QueueInfo, StoredJob};
+use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
+use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
+use crate::trash::Trashed;
+use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 use crate::{Store, StoreError};
 use bodies::Bodies;
+use jobs::fetch::Dry;
+use numbers::Numbers;
 use readers::Readers;
+use replays::Rounds;
 use writer::{Surroundings, Writer};
 
 /// What a store is for; the two never share a file.
@@ -77,7 +88,10 @@ pub struct SqliteStore {
     bodies: Bodies,
     readers: Readers,
     changes: Arc<watch::Sender<u64>>,
+    committed: Arc<Committed>,
     failures: Arc<Failures>,
+    rounds: Rounds,
+    dry: Dry,
     folder: DataFolder,
     mode: Mode,
 }
@@ -107,21 +121,33 @@ impl SqliteStore {
         migrate::migrate(&mut conn, format)?;
         keep_mode(&conn, mode)?;
         let changes = Arc::new(watch::Sender::new(0));
-        let failures = Arc::new(Failures::default());
+        let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
+        let numbers = Arc::new(Numbers::read(&conn)?);
+        let bodies = Bodies::open(&folder.search_index(), &conn, &numbers)?;
         let around = Surroundings {
             entropy: Arc::default(),
             failures: Arc::clone(&failures),
+            numbers,
             changes: Arc::clone(&changes),
+            committed: Arc::clone(&committed),
         };
         let writer = Arc::new(Writer::start(conn, around)?);
-        let bodies = Bodies::open(&folder.search_index())?;
         let readers = Readers::new(database, folder.search_index());
-        Ok(SqliteStore { writer, bodies, readers, changes, failures, folder, mode })
+        let (rounds, dry) = (Rounds::default(), Dry::default());
+        Ok(SqliteStore { writer, bodies, readers, changes, committed, failures, rounds, dry, folder, mode })
     }
 
     /// Writes down who holds the data folder, for whoever comes second.
     pub fn describe_holder(&self, holder: &str) -> Result<(), StoreError> {
         self.folder.describe(holder)
+    }
+
+    /// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
+    /// leaves the rest to the next one.
+    async fn drop_lists(&self) -> Result<(), StoreError> {
+        let weight = limits::FREEZE_ROWS_PER_WRITE;
+        while self.writer.write(weight, |write| operations::drop_chunk(write)).await? {}
+        Ok(())
     }
 
     /// The failures that tests plan.
@@ -258,11 +284,17 @@ impl Store for SqliteStore {
     async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError> {
         let packed = off_thread(move || letters.into_iter().map(transfer::Packed::new).collect()).await?;
         let weight = packed.iter().map(transfer::Packed::weight).sum();
-        self.writer.write(weight, move |write| transfer::import(write, &packed, &by, at)).await
+        let imported =
+            self.writer.write(weight, move |write| transfer::import(write, &packed, &by, at)).await?;
+        self.rounds.end();
+        Ok(imported)
     }
 
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {
-        self.writer.write(1, move |write| verdicts::decide(write, letter, &decision)).await
+        let verb = decision.verb;
+        let decided = self.writer.write(1, move |write| verdicts::decide(write, letter, &decision)).await?;
+        self.rounds.after(verb);
+        Ok(decided)
     }
 
     async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
@@ -270,15 +302,20 @@ impl Store for SqliteStore {
     }
 
     async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
-        self.writer
-            .write(limits::FREEZE_ROWS_PER_WRITE, move |write| operations::freeze(write, operation))
-            .await
+        let weight = limits::FREEZE_ROWS_PER_WRITE;
+        let frozen = self.writer.write(weight, move |write| operations::freeze(write, operation)).await?;
+        if frozen.state == OperationState::Refused {
+            self.drop_lists().await?;
+        }
+        Ok(frozen)
     }
 
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
-        self.writer
-            .write(limits::DECISION_ROWS_PER_WRITE, move |write| operations::work(write, operation, at))
-            .await
+        let weight = limits::DECISION_ROWS_PER_WRITE;
+        let operation =
+            self.writer.write(weight, move |write| operations::work(write, operation, at)).await?;
+        self.rounds.after(operation.verb);
+        Ok(operation)
     }
 
     async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
@@ -286,7 +323,10 @@ impl Store for SqliteStore {
     }
 
     async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await
+        let dropped =
+            self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await?;
+        self.drop_lists().await?;
+        Ok(dropped)
     }
 
     async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -337,7 +377,7 @@ impl Store for SqliteStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
-        self.readers.read(move |conn| jobs::job(conn, id)).await
+        self.readers.read_here(|conn| jobs::job(conn, id)).await
     }
 
     async fn fetch_jobs(
@@ -350,12 +390,15 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Job>, StoreError> {
         let worker = Some(worker).filter(|name| !name.is_empty());
         let asked = Arc::new(jobs::fetch::Fetch { queues, count, worker, visibility_ms, at });
-        let same = Arc::clone(&asked);
-        if !self.readers.read(move |conn| jobs::fetch::anything(conn, &same.queues)).await? {
+        if self.dry.holds(&asked.queues)
+            && !self.readers.read_here(|conn| jobs::fetch::anything(conn, &asked)).await?
+        {
             return Ok(Vec::new());
         }
-        let weight = count.min(limits::COMMIT_LETTERS_MAX);
-        self.writer.write(weight, move |write| jobs::fetch::fetch(write, &asked)).await
+        let (weight, same) = (count.min(limits::COMMIT_LETTERS_MAX), Arc::clone(&asked));
+        let fetched = self.writer.write(weight, move |write| jobs::fetch::fetch(write, &same)).await?;
+        self.dry.note(&asked.queues, fetched.len());
+        Ok(fetched)
     }
 
     async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
@@ -375,8 +418,8 @@ impl Store for SqliteStore {
         self.readers.read(jobs::queues::all).await
     }
 
-    async fn pause_queue(&self, name: String, paused: bool, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, at)).await
+    async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, &by, at)).await
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
@@ -386,6 +429,86 @@ impl Store for SqliteStore {
     async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {
         let weight = limit.min(limits::COMMIT_LETTERS_MAX);
         self.writer.write(weight, move |write| jobs::prune(write, &before, limit)).await
+    }
+
+    async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
+        self.readers.read(move |conn| jobs::list::page(conn, &query)).await
+    }
+
+    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
+        let beat = Arc::new(beat.bounded());
+        let same = Arc::clone(&beat);
+        if let Some(wish) = self.readers.read(move |conn| workers::heard(conn, &same, at)).await? {
+            return Ok(wish);
+        }
+        self.writer.write(1, move |write| workers::beat(write, &beat, at)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
+        self.readers.read(workers::all).await
+    }
+
+    async fn wish_worker(
+        &self,
+        worker: String,
+        wish: Wish,
+        by: Actor,
+        at: Time,
+    ) -> Result<Wished, StoreError> {
+        self.writer.write(1, move |write| workers::wish(write, &worker, wish, &by, at)).await
+    }
+
+    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.readers.read(move |conn| workers::silent(conn, before, limit)).await
+    }
+
+    async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers.read(move |conn| jobs::held_by(conn, &worker, limit)).await
+    }
+
+    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
+        self.writer.write(1, move |write| workers::forget(write, before, limit)).await
+    }
+
+    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
+        let (rule, round) = (query.rule.clone(), self.rounds.enter(&query));
+        let from = round.clone();
+        let rows = limits::REPLAY_LETTERS_LOOKED_AT_MAX;
+        let look = self.readers.read(move |conn| replays::look(conn, &query, &round, rows)).await?;
+        self.rounds.reach(&rule, &from, look.place);
+        Ok(look.letters)
+    }
+
+    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
+        let replay = Arc::new(replay);
+        let (same, weight) = (Arc::clone(&replay), replay.letters.len());
+        let outcomes = self.writer.write(weight, move |write| replays::replay(write, &same)).await?;
+        self.rounds.pass(&replay, &outcomes);
+        Ok(outcomes)
+    }
+
+    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
+        self.readers.read(replays::records).await
+    }
+
+    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| replays::switch(write, &rule, enabled, &by, at)).await
+    }
+
+    async fn trash(
+        &self,
+        before: Option<(Time, LetterId)>,
+        limit: usize,
+    ) -> Result<Vec<Trashed>, StoreError> {
+        self.readers.read(move |conn| trash::page(conn, before, limit)).await
+    }
+
+    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError> {
+        if !self.readers.read(move |conn| trash::is_overdue(conn, now)).await? {
+            return Ok(0);
+        }
+        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write(weight, move |write| trash::empty(write, now, limit)).await
     }
 
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
@@ -430,6 +553,10 @@ impl Store for SqliteStore {
         self.writer.write(1, probe).await
     }
 
+    fn moves(&self) -> Vec<(Move, u64)> {
+        self.committed.all()
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -443,9 +570,9 @@ impl Store for SqliteStore {
         if self.mode != Mode::Test {
             return Err(StoreError::WrongMode("this store was made for real use: it cannot be emptied"));
         }
-        self.writer.write(limits::COMMIT_LETTERS_MAX, dump::empty).await?;
+        let last = self.writer.write(limits::COMMIT_LETTERS_MAX, dump::empty).await?;
         let bodies = self.bodies.clone();
-        tokio::task::spawn_blocking(move || bodies.empty())
+        tokio::task::spawn_blocking(move || bodies.empty(last))
             .await
             .map_err(|error| StoreError::Unavailable { doing: "emptying", source: Some(Box::new(error)) })?
     }

@@ -25,6 +25,8 @@ pub struct Stats {
 pub enum StatsOf {
     All,
     Only(Status),
+    /// Letters of jobs in one state; of the lists only queue, type and error type are filled.
+    Jobs(Status),
 }
 
 /// Where the terms of the ledger come from.

@@ -15,14 +15,18 @@ use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
-use crate::job::{Changed, JobChange, JobEvent, QueueInfo, StoredJob};
+use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
+use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
+use crate::trash::Trashed;
+use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
@@ -145,7 +149,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
 
     /// Hands the next jobs to a worker: queue by queue, highest priority first, then who waits longest. A paused queue
-    /// gives nothing, and what has expired is discarded on the way. An empty name is nobody's.
+    /// gives nothing, and what has expired is discarded on the way. An empty name is nobody's; a worker that is wished to
+    /// be quiet or to exit gets nothing.
     async fn fetch_jobs(
         &self,
         queues: Vec<String>,
@@ -168,7 +173,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// All queues in the order of their names.
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError>;
 
-    async fn pause_queue(&self, name: String, paused: bool, at: Time) -> Result<(), StoreError>;
+    /// Pauses a queue or lets it go on, and writes the audit entry.
+    async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError>;
 
     /// The live letter of a job.
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError>;
@@ -176,6 +182,52 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Forgets jobs that ended in these states before these times, at most `limit`; says how many. What is in the dead
     /// letter stays.
     async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError>;
+
+    /// Jobs by their ids, newest first. A filter that has to look into jobs looks at a bounded number of them.
+    async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError>;
+
+    /// Notes that a worker is alive, makes it known if it was not, and says what it is wished to do.
+    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError>;
+
+    /// All workers that are known or hold jobs, in the order of their names, at most `limits::WORKERS_SHOWN_MAX`.
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError>;
+
+    /// Wishes something of a worker and writes the audit entry.
+    async fn wish_worker(
+        &self,
+        worker: String,
+        wish: Wish,
+        by: Actor,
+        at: Time,
+    ) -> Result<Wished, StoreError>;
+
+    /// Workers that sent heartbeats, none since `before`, and still hold jobs.
+    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// Jobs that a worker holds.
+    async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError>;
+
+    /// Forgets workers that sent no heartbeat since then and hold nothing; says how many.
+    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError>;
+
+    /// Letters that a rule may put back now, the longest dead first.
+    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError>;
+
+    /// Puts letters back by a rule; the outcomes come in order.
+    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError>;
+
+    /// What is known of all rules that did something or were switched, by name.
+    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError>;
+
+    /// Switches a rule on or off whatever the configuration says, and writes the audit entry.
+    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError>;
+
+    /// Deleted letters whose content is kept, the last deleted first, before a time of deletion and id.
+    async fn trash(&self, before: Option<(Time, LetterId)>, limit: usize)
+    -> Result<Vec<Trashed>, StoreError>;
+
+    /// Drops the content of deleted letters that need not be kept any longer; says of how many.
+    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError>;
 
     /// The audit log, newest first, before a position.
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
@@ -200,6 +252,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Whether a letter could be stored now: writes something and takes it back.
     async fn ready(&self) -> Result<(), StoreError>;
+
+    /// What this instance has committed since it opened the store, and how often; the numbers only grow.
+    fn moves(&self) -> Vec<(Move, u64)>;
 
     /// A counter that changes after each commit, so that readers can wait instead of polling.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -52,6 +52,6 @@ pub enum Imported {
     Known,
     /// The same letter is here, but not as far along: what came since is not taken in.
     Behind,
-    /// Another letter stands under its key or its id, or it was deleted here.
+    /// Another letter stands under its key or its id, or it was deleted here, or the job that it is of is here.
     Conflict(LetterId),
 }

@@ -11,6 +11,7 @@ pub struct Event {
     pub letter_id: Option<String>,
     pub incident_id: Option<String>,
     pub operation_id: Option<String>,
+    pub job_id: Option<String>,
     pub actor: Option<String>,
     pub letter: Option<EventLetter>,
     #[serde(default)]
@@ -21,6 +22,12 @@ pub struct Event {
 pub struct EventDetail {
     /// Of the incident that the event is about.
     pub title: Option<String>,
+    /// Of the job or the worker.
+    pub job_type: Option<String>,
+    pub queue: Option<String>,
+    pub attempt: Option<u64>,
+    pub worker_id: Option<String>,
+    pub error: Option<super::LetterError>,
 }
 
 #[derive(Deserialize, Debug)]

@@ -1,4 +1,5 @@
-//! `lazaret resolve`, `discard`, `reopen`, `hold` and `release`: decisions on named letters or by a filter.
+//! `lazaret resolve`, `discard`, `reopen`, `hold`, `release` and `delete`: decisions on named letters or by a filter; and
+//! `restore`, on named ones only.
 
 mod bulk;
 
@@ -55,6 +56,33 @@ Examples:
 By filter, letters of every status are meant.
 Exit code 1 when a letter was refused or skipped.";
 
+pub const EXAMPLES_DELETE: &str = "\
+Examples:
+  lazaret delete 019a8b1c-7e00-7000-8000-000000000000 --reason 'test data'
+  lazaret delete --filter 'source:jobs age:>180d' --expect 412 --reason 'too old to matter'
+
+By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`, and a reason is needed.
+What is deleted is in `lazaret trash` for 90 days from its capture or last death, and can be restored from there.
+A letter on hold is not deleted. Exit code 1 when a letter was refused or skipped.";
+
+pub const EXAMPLES_RESTORE: &str = "\
+Examples:
+  lazaret trash
+  lazaret restore 019a8b1c-7e00-7000-8000-000000000000 --reason 'deleted by mistake'
+
+A letter comes back as it was. Exit code 1 when a letter was refused.";
+
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// The letters, by id
+    #[arg(value_name = "ID", required = true, value_parser = LetterId::parse)]
+    ids: Vec<LetterId>,
+
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("letters").required(true).args(["ids", "filter", "all"]))]
 pub struct DecideArgs {
@@ -74,7 +102,7 @@ pub struct DecideArgs {
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     expect: Option<u64>,
 
-    /// Why, for the audit log; a hold needs it
+    /// Why, for the audit log; a hold needs it, and so does a delete by filter
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -101,6 +129,11 @@ pub async fn run(
     if !args.ids.is_empty() {
         return by_id(action, &args.ids, reason, client, screen).await;
     }
+    if action == Action::Delete && reason.is_none() {
+        return Err(Failure::misuse("to delete by a filter needs a reason")
+            .hint("say why with --reason: it stands in the audit log")
+            .into());
+    }
     let selection = match args.filter {
         None => Selection::All,
         Some(text) => {
@@ -110,10 +143,15 @@ pub async fn run(
                     .hint("say --all if that is meant")
                     .into());
             }
-            Selection::Matching(Box::new(filter::with_default_status(wanted, &filter::movable(action))))
+            Selection::Matching(Box::new(filter::with_default_status(wanted, &filter::meant(action))))
         }
     };
     bulk::run(bulk::Request { action, selection, expect: args.expect, reason }, client, screen).await
+}
+
+pub async fn restore(args: RestoreArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let reason = args.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    by_id(Action::Restore, &args.ids, reason, client, screen).await
 }
 
 /// Decides letter by letter; one that is refused does not stop the others.
@@ -134,7 +172,9 @@ async fn by_id(
                 Format::Text => {
                     let letter: LetterSummary = answer.read()?;
                     let held = if letter.hold.is_some() { ", held" } else { "" };
-                    let text = format!("{id} {}: is {}{held}", past(action), escape::line(&letter.status));
+                    let is = if letter.place == "deleted" { "was" } else { "is" };
+                    let status = escape::line(&letter.status);
+                    let text = format!("{id} {}: {is} {status}{held}", past(action));
                     screen.line(&text)?;
                 }
             },
@@ -174,6 +214,8 @@ fn past(action: Action) -> &'static str {
         Action::Reopen => "reopened",
         Action::Hold => "held",
         Action::Release => "released",
+        Action::Delete => "deleted",
+        Action::Restore => "restored",
         Action::Redrive
         | Action::Confirm
         | Action::Unclaim
@@ -181,8 +223,6 @@ fn past(action: Action) -> &'static str {
         | Action::EndWithoutDeadLetter
         | Action::SettleElsewhere
         | Action::Archive
-        | Action::Restore
-        | Action::Prune
-        | Action::Delete => "done",
+        | Action::Prune => "done",
     }
 }

@@ -1,17 +1,21 @@
 //! `lazaret demo`: the service on a store that is thrown away, with an invented shop that keeps failing.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use lazaret_server::serve::{ServeError, check_address};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::{Store, StoreError};
+use tokio::sync::{oneshot, watch};
 
 use super::serve::{announce, failed, start_log};
-use crate::demo::Feed;
+use crate::client::Client;
+use crate::demo::{Feed, Pace, Worker};
 use crate::failure::Outcome;
 use crate::output::{Screen, tell};
 
@@ -20,12 +24,14 @@ Examples:
   lazaret demo                          http://127.0.0.1:7070, then in another terminal:
   lazaret incidents                     what went wrong in the last 14 days
   lazaret tail                          what goes wrong now
+  lazaret queues                        the shop's jobs; also lazaret jobs ls, lazaret workers
+  lazaret ls source:jobs                jobs that died
   lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
   lazaret demo --seed 42 --still        another story, and nothing after it
 
 The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
-outages, a bad deploy, a slow leak and some poison pills. The same seed tells the same story. The store lies in a
-temporary folder and is gone when the demo ends.";
+outages, a bad deploy, a slow leak and some poison pills. Some of its mails and invoices are jobs that a worker works
+off over HTTP. The same seed tells the same story. The store lies in a temporary folder and is gone when the demo ends.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -36,7 +42,7 @@ pub struct DemoArgs {
     /// Which story is told
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     seed: u64,
-    /// Tell only the past: nothing happens while the demo runs
+    /// Tell only the past: nothing new comes in while the demo runs
     #[arg(long)]
     still: bool,
 }
@@ -58,13 +64,38 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     if !args.still {
         tell("the shop goes on failing; `lazaret tail` shows it. Ctrl-C ends the demo.");
     }
-    let beside = async move |app| {
-        if !args.still {
-            feed.live(app).await;
+    let (bound, address) = oneshot::channel();
+    let (seed, pace) = (args.seed, if args.still { Pace::Still } else { Pace::Trickle });
+    let beside = async move |app: Arc<App>| {
+        let worker = work(seed, pace, address, app.stopping());
+        match pace {
+            Pace::Still => worker.await,
+            Pace::Trickle => {
+                tokio::join!(worker, feed.live(app));
+            }
         }
+    };
+    let announce = |address| {
+        announce(address);
+        // The worker may be gone already, when the end was asked for at once.
+        bound.send(address).ok();
     };
     lazaret_server::serve::serve(config, Mode::Test, None, beside, announce).await.map_err(failed)?;
     Ok(Outcome::Done)
+}
+
+/// Lets the shop's worker work, once it is known where.
+async fn work(
+    seed: u64,
+    pace: Pace,
+    address: oneshot::Receiver<SocketAddr>,
+    stopping: watch::Receiver<bool>,
+) {
+    let Ok(address) = address.await else { return };
+    match Client::new(&format!("http://{address}"), None) {
+        Ok(client) => Worker::new(seed, client, pace).run(stopping).await,
+        Err(error) => tracing::warn!(%error, "the shop has no worker"),
+    }
 }
 
 /// Writes the history before anyone can look at it.

@@ -31,7 +31,7 @@ Examples:
   lazaret ls --all --all-pages --json           every letter there is, one JSON object a line
 
 Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, \
-event, held, since, until, age, retries, text, body, path, headerPath. `*` matches anything, commas mean or, `-key:value` \
+event, held, since, until, age, retries, text, body, contains, path, headerPath. `*` matches anything, commas mean or, `-key:value` \
 excludes, bare words are searched for in type, error and message. Quote what the shell would take \
 for itself. A search inside of letters that takes the server too long goes on by itself; Ctrl-C shows \
 what was found until then.";

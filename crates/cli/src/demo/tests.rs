@@ -77,7 +77,12 @@ fn standings(moments: &[Moment]) -> HashMap<String, Standing> {
                     match verb {
                         Verb::Hold => next.held = true,
                         Verb::Release => next.held = false,
-                        Verb::Resolve | Verb::Discard | Verb::Reopen => {}
+                        Verb::Resolve
+                        | Verb::Discard
+                        | Verb::Reopen
+                        | Verb::Retry
+                        | Verb::Delete
+                        | Verb::Restore => {}
                     }
                     letters.insert(id.clone(), next);
                 }

@@ -5,11 +5,16 @@
 mod access;
 mod configuration;
 mod decisions;
+mod demo;
+mod examples;
 mod failures;
 mod incidents;
+mod jobs;
 mod letters;
 mod man;
+mod race;
 mod reload;
+mod rules;
 mod running;
 mod scripted;
 mod tail;

@@ -104,10 +104,19 @@ impl Server {
         Server::start_on(Desk::new())
     }
 
-    /// Starts with the data folder of this desk and waits for the line that says where it listens.
     pub fn start_on(desk: Desk) -> Server {
+        Server::start_with(desk, &[])
+    }
+
+    /// Starts the server with more arguments.
+    pub fn start_with(desk: Desk, args: &[&str]) -> Server {
+        Server::start_as(desk, &[&["serve", "--listen", "127.0.0.1:0"], args].concat())
+    }
+
+    /// Starts a command that serves and waits for the line that says where it listens.
+    pub fn start_as(desk: Desk, args: &[&str]) -> Server {
         let mut child = desk
-            .command(&["serve", "--listen", "127.0.0.1:0"])
+            .command(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -152,6 +161,10 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success(), "the server did not end well");
         std::mem::replace(&mut self.desk, Desk::new())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn data(&self) -> PathBuf {

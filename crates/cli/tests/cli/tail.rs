@@ -8,14 +8,14 @@ use crate::running::{Desk, Server, entry};
 use crate::scripted::{Act, Scripted, answer};
 
 /// A running `lazaret tail`; it is killed when the test ends.
-struct Tail {
+pub struct Tail {
     child: Child,
     stdout: Option<Lines<BufReader<ChildStdout>>>,
     stderr: Lines<BufReader<ChildStderr>>,
 }
 
 impl Tail {
-    fn start(desk: &Desk, url: &str, args: &[&str]) -> Tail {
+    pub fn start(desk: &Desk, url: &str, args: &[&str]) -> Tail {
         let mut child = desk
             .command(&[&["--url", url, "tail"], args].concat())
             .stdin(Stdio::null())
@@ -32,7 +32,7 @@ impl Tail {
         self.stdout.as_mut().unwrap().next().expect("an event").unwrap()
     }
 
-    fn json(&mut self) -> serde_json::Value {
+    pub fn json(&mut self) -> serde_json::Value {
         serde_json::from_str(&self.line()).unwrap()
     }
 

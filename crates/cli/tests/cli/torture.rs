@@ -172,13 +172,13 @@ fn verify(data: &Path, round: u64, told: &Told) {
 }
 
 /// A server of our own, killed when it is dropped.
-struct Server {
+pub struct Server {
     child: std::sync::Mutex<Child>,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
-    fn start(data: &Path) -> Server {
+    pub fn start(data: &Path) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lazaret"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -194,7 +194,7 @@ impl Server {
     }
 
     /// SIGKILL: no handler runs, nothing is flushed.
-    fn kill(&self) {
+    pub fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -212,7 +212,7 @@ impl Drop for Server {
 }
 
 /// One request on a connection of its own; nothing if the connection broke before the whole answer was there.
-fn call(address: &str, method: &str, path: &str, content_type: &str, body: &str) -> Option<(u16, Value)> {
+pub fn call(address: &str, method: &str, path: &str, content_type: &str, body: &str) -> Option<(u16, Value)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = format!(
@@ -239,10 +239,10 @@ fn call(address: &str, method: &str, path: &str, content_type: &str, body: &str)
 }
 
 /// SplitMix64: enough randomness for a fault, and the same for the same seed.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -250,7 +250,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }

@@ -1,4 +1,4 @@
-//! What a filter asks of the inside of a letter, which no column holds: words and JSON paths of body and headers.
+//! What a filter asks of the inside of a letter, which no column holds: words, texts and JSON paths of body and headers.
 //!
 //! It reads the envelope and nothing else, and it takes bounded time on whatever a stranger has sent.
 
@@ -13,7 +13,10 @@ use crate::json_path::{Json, Members, NotRead};
 impl Filter {
     /// Whether the columns of a letter are not enough to tell whether it matches.
     pub fn needs_content(&self) -> bool {
-        !self.body.is_empty() || !self.path.is_empty() || !self.header_path.is_empty()
+        !self.body.is_empty()
+            || !self.contains.is_empty()
+            || !self.path.is_empty()
+            || !self.header_path.is_empty()
     }
 
     /// Whether body and headers are what the filter asks for. The other half of `matches`: both have to hold.
@@ -21,11 +24,30 @@ impl Filter {
     /// A body that is no JSON is selected by no path. One that is deeper or larger than what is looked into, or on which
     /// a path takes too long, meets neither a path nor its exclusion.
     pub fn matches_content(&self, envelope: &Envelope) -> bool {
-        self.header_path_allows(envelope) && self.body_allows(envelope)
+        self.header_path_allows(envelope) && self.is_contained(envelope) && self.body_allows(envelope)
     }
 
     fn header_path_allows(&self, envelope: &Envelope) -> bool {
         self.header_path.is_empty() || self.header_path.allow(&Ok(headers_json(envelope)))
+    }
+
+    /// Whether every text is in the body, or in one of the names, texts and numbers of a JSON body, whose characters may
+    /// be written as escapes. Bytes that are no text hold none.
+    fn is_contained(&self, envelope: &Envelope) -> bool {
+        if self.contains.is_empty() {
+            return true;
+        }
+        let Ok(body) = str::from_utf8(envelope.body()) else { return false };
+        let mut missing: Vec<&str> =
+            self.contains.iter().map(String::as_str).filter(|part| !body.contains(part)).collect();
+        if !missing.is_empty() && body.contains('\\') {
+            let found = &mut |text: &str| missing.retain(|part| !text.contains(part));
+            if body_json(envelope, found).is_err() {
+                // What was found on the way belongs to no document.
+                return false;
+            }
+        }
+        missing.is_empty()
     }
 
     fn body_allows(&self, envelope: &Envelope) -> bool {

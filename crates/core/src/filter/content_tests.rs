@@ -30,6 +30,42 @@ fn order() -> Envelope {
 }
 
 #[test]
+fn a_text_is_found_as_it_is_written_or_as_it_is_meant() {
+    let cases = [
+        ("contains:ACME-Corp", true),
+        ("contains:acme-corp", false),
+        ("contains:CME", true),
+        (r#"contains:"Ann Lee""#, true),
+        (r#"contains:"\"vip\": false""#, true),
+        (r#"contains:"\"vip\":false""#, false),
+        ("contains:12.50", true),
+        ("contains:A-1 contains:B-2", true),
+        ("contains:A-1 contains:C-3", false),
+        ("contains:A-1 path:$.status=open", false),
+        ("contains:zz9", false),
+        ("contains:Grüße", true),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(matches(filter, &order()), expected, "{filter}");
+    }
+    let escaped = envelope(r#"["Gr\u00fc\u00dfe", {"a\nb": 1}]"#, &[("h", "Grüße")]);
+    for (filter, expected) in [
+        ("contains:Grüße", true),
+        (r"contains:\u00fc", true),
+        ("contains:\"a\nb\"", true),
+        ("contains:Grüsse", false),
+        (r#"contains:"Grüße\", {\"a""#, false),
+    ] {
+        assert_eq!(matches(filter, &escaped), expected, "{filter}");
+    }
+    let header = envelope("{}", &[("h", "Grüße")]);
+    assert!(!matches("contains:Grüße", &header), "headers are not the body");
+    assert!(matches("contains:plain", &envelope("a plain text", &[])));
+    assert!(!matches("contains:Grüße", &envelope(r#"["Gr\u00fc\u00dfe""#, &[])), "no JSON, so no escapes");
+    assert!(!matches("contains:a", &envelope(vec![b'a', 0xff], &[])), "bytes that are no text hold none");
+}
+
+#[test]
 fn a_path_matches_what_it_selects_or_equals() {
     let cases = [
         ("path:$.customer.vip", true),

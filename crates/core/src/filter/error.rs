@@ -22,6 +22,9 @@ pub enum FilterError {
     )]
     TooManyPaths { key: &'static str },
 
+    #[error("`{key}` has more than {} texts", limits::FILTER_PARTS_MAX)]
+    TooManyParts { key: &'static str },
+
     #[error("unknown key `{key}`{}; the keys are {}{}", did_you_mean(.near), .form.known(), as_text(.form, .token))]
     UnknownKey { key: String, near: Option<&'static str>, token: String, form: Form },
 
@@ -92,6 +95,9 @@ pub enum FilterError {
 
     #[error("`{value}` has no letters or digits to search for")]
     NoWords { value: String },
+
+    #[error("`{key}` has nothing to find; leave it out if it does not matter")]
+    NothingToFind { key: &'static str },
 
     #[error("{key} `{path}` {error}{}", with_spaces(.form, .error))]
     BadPath { key: &'static str, path: String, error: PathError, form: Form },

@@ -75,7 +75,7 @@ impl Filter {
                 Key::Source | Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => {
                     json!(values)
                 }
-                Key::Path | Key::HeaderPath => json!(values),
+                Key::Contains | Key::Path | Key::HeaderPath => json!(values),
             };
             object.insert(name.into(), value);
         }
@@ -118,7 +118,9 @@ fn add(filter: &mut Filter, key: Key, side: Side, name: &str, value: &Value) -> 
         Key::Source | Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => {
             filter.add(key, Form::Json, side, &texts(name, value)?)
         }
-        Key::Path | Key::HeaderPath => filter.add(key, Form::Json, side, &texts(name, value)?),
+        Key::Contains | Key::Path | Key::HeaderPath => {
+            filter.add(key, Form::Json, side, &texts(name, value)?)
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) enum Key {
     Retries,
     Text,
     Body,
+    Contains,
     Path,
     HeaderPath,
 }
@@ -55,12 +56,24 @@ pub(super) enum Kind {
     Single,
     /// A letter has all of these words.
     Words,
+    /// A letter has all of these texts. Commas belong to them.
+    Parts,
     /// A letter meets all of these conditions. Commas belong to them.
     Paths,
 }
 
+impl Kind {
+    /// Whether commas stand between values.
+    pub(super) const fn is_parted(self) -> bool {
+        match self {
+            Kind::List | Kind::Single | Kind::Words => true,
+            Kind::Parts | Kind::Paths => false,
+        }
+    }
+}
+
 impl Key {
-    pub(super) const ALL: [Key; 21] = [
+    pub(super) const ALL: [Key; 22] = [
         Key::Queue,
         Key::Type,
         Key::Error,
@@ -80,6 +93,7 @@ impl Key {
         Key::Retries,
         Key::Text,
         Key::Body,
+        Key::Contains,
         Key::Path,
         Key::HeaderPath,
     ];
@@ -112,6 +126,7 @@ impl Key {
             Key::Retries => "retries",
             Key::Text => "text",
             Key::Body => "body",
+            Key::Contains => "contains",
             Key::Path => "path",
             Key::HeaderPath => "headerPath",
         }
@@ -129,7 +144,7 @@ impl Key {
             Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Held | Key::Since | Key::Until => {
                 self.typed()
             }
-            Key::Age | Key::Text | Key::Body | Key::Path | Key::HeaderPath => self.typed(),
+            Key::Age | Key::Text | Key::Body | Key::Contains | Key::Path | Key::HeaderPath => self.typed(),
         }
     }
 
@@ -142,6 +157,7 @@ impl Key {
             Key::Incident | Key::Subscriber | Key::Aggregate | Key::Tenant | Key::Event => Kind::List,
             Key::Held | Key::Since | Key::Until | Key::Age | Key::Retries => Kind::Single,
             Key::Text | Key::Body => Kind::Words,
+            Key::Contains => Kind::Parts,
             Key::Path | Key::HeaderPath => Kind::Paths,
         }
     }
@@ -149,7 +165,7 @@ impl Key {
     pub(super) const fn is_excludable(self) -> bool {
         match self.kind() {
             Kind::List | Kind::Paths => true,
-            Kind::Single | Kind::Words => false,
+            Kind::Single | Kind::Words | Kind::Parts => false,
         }
     }
 
@@ -188,8 +204,8 @@ impl Form {
 }
 
 /// The names in the query string: of every key, and `q` for the text form.
-pub(super) const QUERY_KEYS: [&str; 22] = {
-    let mut names = ["q"; 22];
+pub(super) const QUERY_KEYS: [&str; 23] = {
+    let mut names = ["q"; 23];
     let mut at = 0;
     while at < Key::ALL.len() {
         names[at] = Key::ALL[at].sent();

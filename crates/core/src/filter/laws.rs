@@ -185,6 +185,7 @@ fn pairs(filter: &Filter) -> Vec<(&'static str, String)> {
         let name = key.name(Form::Query);
         match key.kind() {
             Kind::Words => pairs.push((name, values.join(" "))),
+            Kind::Parts => pairs.extend(values.into_iter().map(|part| (name, part))),
             Kind::Paths => pairs.extend(values.into_iter().map(|path| (name, quote(path)))),
             Kind::List | Kind::Single => {
                 pairs.push((name, values.into_iter().map(quote).collect::<Vec<_>>().join(",")));
@@ -229,7 +230,7 @@ fn filter(
     search: BoxedStrategy<String>,
 ) -> impl Strategy<Value = Filter> {
     let when = prop_oneof![moment.prop_map(When::At), length.clone().prop_map(When::Ago)].boxed();
-    let names = vec(rarely(patterns(value)), 9);
+    let names = vec(rarely(patterns(value.clone())), 9);
     let choices = (
         rarely(choice(select(ErrorClass::ALL.to_vec()).boxed())),
         rarely(choice(select(Status::ALL.to_vec()).boxed())),
@@ -238,13 +239,14 @@ fn filter(
     );
     let times =
         (option::weighted(0.3, when.clone()), option::weighted(0.3, when), bounds(length), bounds(count));
-    let inside = (rarely(search.clone()), rarely(paths()), rarely(paths()));
+    let parts = btree_set(value.clone().prop_filter("empty", |part| !part.is_empty()), 0..3);
+    let inside = (rarely(search.clone()), rarely(parts), rarely(paths()), rarely(paths()));
     (names, choices, times, rarely(search), inside).prop_map(|(names, choices, times, search, inside)| {
         let mut names = names.into_iter();
         let mut next = || names.next().unwrap();
         let (class, status, incident, held) = choices;
         let (since, until, age, retries) = times;
-        let (body, path, header_path) = inside;
+        let (body, contains, path, header_path) = inside;
         // A range of time that cannot hold a letter is refused.
         let until = until.filter(|until| match (since, until) {
             (Some(When::At(since)), When::At(until)) => since < *until,
@@ -272,6 +274,7 @@ fn filter(
             retries,
             words: Words::of(&search),
             body: Words::of(&body),
+            contains,
             path,
             header_path,
         }
@@ -408,6 +411,7 @@ fn soup() -> impl Strategy<Value = String> {
         "\0",
         "x",
         "body",
+        "contains:",
         "path:$",
         "headerPath:$",
         "[",
@@ -456,6 +460,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         "text",
         "held",
         "body",
+        "contains",
         "path",
         "headerPath",
         "not",

@@ -10,7 +10,7 @@ use super::value::within_bytes;
 
 impl Filter {
     /// The parameters that belong to the filter; a caller keeps its own, such as `limit`, to itself.
-    pub const QUERY_KEYS: [&'static str; 22] = QUERY_KEYS;
+    pub const QUERY_KEYS: [&'static str; 23] = QUERY_KEYS;
 
     /// Reads decoded parameters. What `q` says has to hold as well; therefore a key whose values stand in both places
     /// is refused unless they are the same: either would otherwise widen the other.
@@ -30,7 +30,7 @@ impl Filter {
             let key = Key::find(name, Form::Query).ok_or_else(|| Key::unknown(name, name, Form::Query))?;
             let values = match key.kind() {
                 // Any text can be searched for, so quotes and commas mean nothing.
-                Kind::Words => vec![value.to_owned()],
+                Kind::Words | Kind::Parts => vec![value.to_owned()],
                 Kind::List | Kind::Single | Kind::Paths => {
                     Scanner { rest: value }.values(key, Form::Query, |_| false)?
                 }
@@ -50,8 +50,8 @@ impl Filter {
                 Kind::List | Kind::Single if !ours.is_empty() && !theirs.is_empty() && ours != theirs => {
                     return Err(FilterError::Both { key: key.name(Form::Query) });
                 }
-                // More words and conditions narrow the filter, as more excluded values do.
-                Kind::List | Kind::Single | Kind::Words | Kind::Paths => {}
+                // More words, texts and conditions narrow the filter, as more excluded values do.
+                Kind::List | Kind::Single | Kind::Words | Kind::Parts | Kind::Paths => {}
             }
             for side in [Side::Include, Side::Exclude] {
                 // One by one, because words are not taken as a list.

@@ -35,6 +35,7 @@ fn a_filter_reads_the_same_in_every_form() {
         "queue:\"a\u{0}\n\"",
         "  queue:-x\t-error:-y  ",
         r#"body:acme body:"ACME Corp, 4711" body:x"#,
+        r#"contains:cust_123 contains:"Ann, \"Lee\"" contains:a,b"#,
         "path:$.items[?@.sku=='A-1'] path:$.customer.id=4711 -path:$.test path:$.a[0,1]",
         r#"path:"$.name=\"Ann Lee\"" headerPath:"$['x-tenant'] = acme" -headerPath:$.retry=3"#,
         r#"path:"$.items[?@.price > 10 && @.name == \"x\"]=1,5""#,
@@ -104,6 +105,10 @@ fn a_text_that_is_refused_says_how_to_mend_it() {
         "body:a,b",
         "body:…",
         "-body:a",
+        "contains:",
+        "contains:\"\"",
+        "-contains:x",
+        "contains:a\"b",
         "path:",
         "path:x",
         "path:$.a[?",
@@ -142,11 +147,12 @@ fn a_query_string_has_one_parameter_for_each_key() {
         (
             &[
                 ("body", "\"acme, corp"),
+                ("contains", "a, \"b\""),
                 ("path", "$.a[0,1]"),
                 ("path", r#"$["b c"]="d, e""#),
                 ("q", "path:$.x body:y"),
             ],
-            r#"body:"acme corp y" path:"$.a[0,1]" path:$.x path:"$[\"b c\"]=\"d, e\"""#,
+            r#"body:"acme corp y" contains:"a, \"b\"" path:"$.a[0,1]" path:$.x path:"$[\"b c\"]=\"d, e\"""#,
         ),
         (&[("path", "\"$.a=b\""), ("q", "path:$.a=b")], "path:$.a=b"),
         (
@@ -192,6 +198,7 @@ fn json_takes_a_value_or_a_list() {
             "since:P1D until:2026-11-15T03:00:00.000Z retries:3",
         ),
         (json!({"text": "connection refused"}), "connection refused"),
+        (json!({"contains": ["b c", "a"]}), r#"contains:a contains:"b c""#),
         (
             json!({"body": "acme corp", "path": "$.a", "headerPath": ["$.b=1", "$.c"], "not": {"path": ["$.d"]}}),
             r#"body:"acme corp" path:$.a -path:$.d headerPath:$.b=1 headerPath:$.c"#,
@@ -245,6 +252,9 @@ fn json_of_the_wrong_shape_is_refused_by_key() {
         json!({"not": {"not": {}}}),
         json!({"path": 4711}),
         json!({"path": "$.a["}),
+        json!({"contains": ""}),
+        json!({"contains": []}),
+        json!({"not": {"contains": "x"}}),
         json!({"not": {"body": "x"}}),
     ] {
         listing.push_str(&format!("{value}\n  {}\n", refusal(Filter::from_json(&value))));
@@ -272,6 +282,11 @@ fn a_filter_has_limits() {
         refusal(error),
         "`path` has more than 10 conditions; one path can hold several, such as $[?@.a==1 && @.b==2]"
     );
+
+    let texts = |count: usize| (0..count).map(|n| format!("contains:a{n} ")).collect::<String>();
+    assert!(Filter::from_text(&texts(limits::FILTER_PARTS_MAX)).is_ok());
+    let error = Filter::from_text(&texts(limits::FILTER_PARTS_MAX + 1));
+    assert_eq!(refusal(error), "`contains` has more than 10 texts");
 
     let long = "x".repeat(limits::FILTER_BYTES_MAX);
     assert_eq!(Filter::from_text(&format!(" {long}")), Err(FilterError::TooLong { bytes: 4_097 }));
@@ -317,7 +332,7 @@ fn the_hash_tells_filters_apart_and_not_their_spelling() {
 #[test]
 fn every_query_key_is_named_once() {
     let keys = "queue type errorType class code status source incident subscriber aggregate tenant eventId held \
-                since until age retryCount text body path headerPath q";
+                since until age retryCount text body contains path headerPath q";
     assert_eq!(Filter::QUERY_KEYS.join(" "), keys);
 }
 

@@ -39,8 +39,8 @@ impl fmt::Display for Filter {
                     // Words hold nothing but letters and digits, so they need neither key nor quotes.
                     Kind::Words if key == Key::Text => tokens.extend(values),
                     Kind::Words => tokens.push(format!("{sign}{name}:{}", quote(values.join(" ")))),
-                    Kind::Paths => {
-                        tokens.extend(values.into_iter().map(|path| format!("{sign}{name}:{}", quote(path))));
+                    Kind::Parts | Kind::Paths => {
+                        tokens.extend(values.into_iter().map(|one| format!("{sign}{name}:{}", quote(one))));
                     }
                     Kind::List | Kind::Single => {
                         let values: Vec<String> = values.into_iter().map(quote).collect();
@@ -109,7 +109,7 @@ impl<'a> Scanner<'a> {
         &self.rest[..end]
     }
 
-    /// Takes values between commas, up to a character that `ends` them. Commas do not part a path, which may hold some.
+    /// Takes values between commas, up to a character that `ends` them. Commas do not part what may hold some.
     pub(super) fn values(
         &mut self,
         key: Key,
@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
             let start = self.rest;
             values.push(self.value(key, form, ends)?);
             match self.rest.strip_prefix(',') {
-                Some(rest) if key.kind() != Kind::Paths => self.rest = rest,
+                Some(rest) if key.kind().is_parted() => self.rest = rest,
                 Some(_) | None if self.rest.is_empty() || self.rest.starts_with(ends) => return Ok(values),
                 Some(_) | None => {
                     let end = start.len() - self.rest.len() + self.token().len();
@@ -144,7 +144,7 @@ impl<'a> Scanner<'a> {
             }
             return Ok(value);
         }
-        let parts = |c| c == ',' && key.kind() != Kind::Paths;
+        let parts = |c| c == ',' && key.kind().is_parted();
         let end = self.rest.find(|c| parts(c) || ends(c)).unwrap_or(self.rest.len());
         let (value, rest) = self.rest.split_at(end);
         let value = value.trim();

@@ -47,6 +47,7 @@ impl Filter {
             Key::Retries => self.retries.narrow(retries(one()?, name)?, name)?,
             Key::Text => self.search(one()?)?,
             Key::Body => search(&mut self.body, one()?)?,
+            Key::Contains => parts(&mut self.contains, key, form, side, values)?,
             Key::Path => conditions(&mut self.path, key, form, side, values)?,
             Key::HeaderPath => conditions(&mut self.header_path, key, form, side, values)?,
         }
@@ -80,10 +81,11 @@ impl Filter {
             (Key::Retries, Side::Include) => retries_text(&self.retries).into_iter().collect(),
             (Key::Text, Side::Include) => self.words.iter().map(str::to_owned).collect(),
             (Key::Body, Side::Include) => self.body.iter().map(str::to_owned).collect(),
+            (Key::Contains, Side::Include) => self.contains.iter().cloned().collect(),
             (Key::Path, _) => self.path.texts(side),
             (Key::HeaderPath, _) => self.header_path.texts(side),
             (Key::Held | Key::Since | Key::Until | Key::Age, Side::Exclude) => vec![],
-            (Key::Retries | Key::Text | Key::Body, Side::Exclude) => vec![],
+            (Key::Retries | Key::Text | Key::Body | Key::Contains, Side::Exclude) => vec![],
         }
     }
 
@@ -96,10 +98,13 @@ impl Filter {
                 Kind::Paths if count > limits::FILTER_PATHS_MAX => {
                     return Err(FilterError::TooManyPaths { key: key_name });
                 }
+                Kind::Parts if count > limits::FILTER_PARTS_MAX => {
+                    return Err(FilterError::TooManyParts { key: key_name });
+                }
                 Kind::List | Kind::Single | Kind::Words if count > limits::FILTER_VALUES_MAX => {
                     return Err(FilterError::TooManyValues { key: key_name });
                 }
-                Kind::List | Kind::Single | Kind::Words | Kind::Paths => {}
+                Kind::List | Kind::Single | Kind::Words | Kind::Parts | Kind::Paths => {}
             }
         }
         // A canonical text that is too long could not be read back.
@@ -229,6 +234,27 @@ fn search(found: &mut Words, text: &str) -> Result<(), FilterError> {
         return Err(FilterError::NoWords { value: shown(text) });
     }
     found.add(text);
+    Ok(())
+}
+
+/// Adds texts to be found as they stand. An empty one is refused, because it is in everything.
+fn parts(
+    found: &mut BTreeSet<String>,
+    key: Key,
+    form: Form,
+    side: Side,
+    values: &[String],
+) -> Result<(), FilterError> {
+    let name = key.name(form);
+    if side == Side::Exclude {
+        return Err(FilterError::NotExcludable { key: name, form });
+    }
+    for value in values {
+        if value.is_empty() {
+            return Err(FilterError::NothingToFind { key: name });
+        }
+        found.insert(value.clone());
+    }
     Ok(())
 }
 

@@ -155,8 +155,11 @@ impl Failure {
 
     /// A worker that fell silent with the job in its hands.
     pub fn worker_death(worker: &str) -> Failure {
-        let message = format!("worker {} stopped sending heartbeats", raw::shown(worker));
-        Failure::ours(Cause::WorkerDeath, "worker_death", message)
+        // Its name stands apart: a message that tells workers apart would make each death an incident of its own.
+        let mut details = ObjectText::new();
+        details.text("worker_id", worker);
+        let message = "its worker stopped sending heartbeats".to_owned();
+        Failure { details: Some(details.end()), ..Failure::ours(Cause::WorkerDeath, "worker_death", message) }
     }
 
     fn ours(cause: Cause, name: &str, message: String) -> Failure {

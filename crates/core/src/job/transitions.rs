@@ -86,6 +86,12 @@ impl Job {
         }
     }
 
+    /// Whether a worker that was not heard since `before` has lost it. What it fetched later, or asked by a heartbeat to
+    /// hold for longer than usual, stays with it until the reservation is over.
+    pub fn is_abandoned_since(&self, before: Time) -> bool {
+        self.held.as_ref().is_some_and(|held| held.until <= later(before, held.visibility_ms))
+    }
+
     /// The work is done. `result` is JSON text, verbatim.
     pub fn acked(self, result: Option<String>, now: Time) -> Result<Job, JobRefused> {
         let state = self.state.after(JobAction::Ack)?;

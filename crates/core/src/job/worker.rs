@@ -2,11 +2,13 @@
 //!
 //! The documents and the SDKs differ in names and shapes; all of them are understood here, and nowhere else.
 
+use crate::letter::cut;
 use crate::limits;
+use crate::time::Time;
 
 use super::field::{read_texts, string};
 use super::problem::{JobProblem, ProblemKind};
-use super::raw::{self, Fields};
+use super::raw::{self, Fields, ObjectText};
 
 /// A worker asks for jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +35,20 @@ pub struct Heartbeat {
     pub worker_id: String,
     pub job_ids: Vec<String>,
     pub visibility_ms: Option<u64>,
-    /// What else it says about itself, in its order, as JSON texts.
-    pub extra: Vec<(String, String)>,
+    pub about: AboutWorker,
+}
+
+/// What a worker says of itself. It is shown and decides nothing, so what cannot be understood is passed over: a worker
+/// must not lose its jobs because of a label.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AboutWorker {
+    pub hostname: Option<String>,
+    pub pid: Option<u64>,
+    pub queues: Vec<String>,
+    pub concurrency: Option<u64>,
+    pub started_at: Option<Time>,
+    /// The rest that fits, as JSON text of an object: labels, its own idea of its state.
+    pub said: Option<String>,
 }
 
 /// Reads a fetch. A larger count than we hand out at once is answered with fewer jobs, as an empty queue would be.
@@ -56,7 +70,7 @@ pub fn read_fetch(text: &str) -> Result<FetchRequest, JobProblem> {
     Ok(FetchRequest {
         queues,
         count: count as usize,
-        worker_id: fields.take("worker_id").map(|raw| string("worker_id", raw)).transpose()?,
+        worker_id: fields.take("worker_id").map(read_worker).transpose()?,
         visibility_ms: read_visibility(&mut fields)?,
     })
 }
@@ -79,7 +93,11 @@ pub fn read_heartbeat(text: &str) -> Result<Heartbeat, JobProblem> {
         let message = "worker_id is missing: it says who is alive";
         return Err(JobProblem::new(ProblemKind::InvalidRequest, "worker_id", message));
     };
-    let worker_id = string("worker_id", worker)?;
+    let worker_id = read_worker(worker)?;
+    if worker_id.is_empty() {
+        let message = "worker_id is empty: it says who is alive";
+        return Err(JobProblem::new(ProblemKind::InvalidRequest, "worker_id", message));
+    }
     let mut job_ids = match fields.take("active_jobs") {
         // A number only counts what the other field names.
         Some(raw) if raw::number(raw).is_some() => Vec::new(),
@@ -94,7 +112,54 @@ pub fn read_heartbeat(text: &str) -> Result<Heartbeat, JobProblem> {
         let message = format!("active_jobs names {} jobs, at most {max} are taken", job_ids.len());
         return Err(JobProblem::new(ProblemKind::InvalidRequest, "active_jobs", message));
     }
-    Ok(Heartbeat { worker_id, job_ids, visibility_ms: read_visibility(&mut fields)?, extra: fields.rest() })
+    let visibility_ms = read_visibility(&mut fields)?;
+    Ok(Heartbeat { worker_id, job_ids, visibility_ms, about: read_about(fields) })
+}
+
+/// A worker's name, by which its jobs are held. One that is too long would be cut somewhere and be another's then.
+fn read_worker(raw: &str) -> Result<String, JobProblem> {
+    let name = string("worker_id", raw)?;
+    let max = limits::NAME_BYTES_MAX;
+    if name.len() > max {
+        let message = format!("worker_id has {} bytes, at most {max} are taken", name.len());
+        return Err(JobProblem::new(ProblemKind::InvalidRequest, "worker_id", message));
+    }
+    Ok(name)
+}
+
+fn read_about(mut fields: Fields<'_>) -> AboutWorker {
+    let count = |raw: &str| raw::whole(raw).and_then(|number| u64::try_from(number).ok());
+    let mut hostname = fields.take("hostname").and_then(raw::text).filter(|name| !name.is_empty());
+    if let Some(name) = &mut hostname {
+        cut(name, limits::NAME_BYTES_MAX);
+    }
+    let queues = fields.take("queues").and_then(raw::items).unwrap_or_default();
+    let fits = |name: &String| (1..=limits::JOB_QUEUE_BYTES_MAX).contains(&name.len());
+    let queues = queues.into_iter().filter_map(raw::text).filter(fits).take(limits::WORKER_QUEUES_MAX);
+    AboutWorker {
+        hostname,
+        pid: fields.take("pid").and_then(count),
+        queues: queues.collect(),
+        concurrency: fields.take("concurrency").and_then(count),
+        started_at: fields.take("started_at").and_then(raw::text).and_then(|text| Time::parse(&text).ok()),
+        said: read_said(&fields),
+    }
+}
+
+/// What is left of the fields, as many as fit.
+fn read_said(fields: &Fields<'_>) -> Option<String> {
+    let mut said = ObjectText::new();
+    let mut room = limits::WORKER_SAID_BYTES_MAX;
+    for (name, json) in fields.iter() {
+        let json = raw::tamed(json);
+        // Two quotes, a colon and a comma stand around each.
+        let taken = name.len() + json.len() + 4;
+        if taken <= room {
+            room -= taken;
+            said.raw(name, &json);
+        }
+    }
+    (!said.is_empty()).then(|| said.end())
 }
 
 /// Opens a worker's request.
@@ -190,11 +255,49 @@ mod tests {
             assert_eq!(beat.job_ids, ["a", "b"], "{text}");
             assert_eq!((beat.worker_id.as_str(), beat.visibility_ms), ("w", Some(5)));
         }
-        let bare = read_heartbeat(r#"{"worker_id":"w","pid":7}"#).unwrap();
-        assert_eq!((bare.job_ids.len(), bare.extra), (0, vec![("pid".to_owned(), "7".to_owned())]));
+        let bare = read_heartbeat(r#"{"worker_id":"w"}"#).unwrap();
+        assert_eq!((bare.job_ids.len(), bare.about), (0, AboutWorker::default()));
         assert_eq!(read_heartbeat("{}").unwrap_err().field.as_deref(), Some("worker_id"));
         let wrong = read_heartbeat(r#"{"worker_id":"w","active_jobs":{}}"#).unwrap_err();
         assert_eq!(wrong.kind, ProblemKind::SchemaValidation);
+    }
+
+    #[test]
+    fn a_worker_tells_of_itself_and_nonsense_is_passed_over() {
+        let text = r#"{"worker_id":"w","hostname":"h","pid":7,"queues":["a","b"],"concurrency":10,
+            "started_at":"2026-11-15T03:00:00Z","state":"running","labels":{"zone":"x"}}"#;
+        let told = AboutWorker {
+            hostname: Some("h".into()),
+            pid: Some(7),
+            queues: vec!["a".into(), "b".into()],
+            concurrency: Some(10),
+            started_at: Some(Time::parse("2026-11-15T03:00:00Z").unwrap()),
+            said: Some(r#"{"state":"running","labels":{"zone":"x"}}"#.into()),
+        };
+        assert_eq!(read_heartbeat(text).unwrap().about, told);
+        let nonsense =
+            r#"{"worker_id":"w","hostname":7,"pid":"x","queues":"a","concurrency":-1,"started_at":"now"}"#;
+        assert_eq!(read_heartbeat(nonsense).unwrap().about, AboutWorker::default());
+        let mixed = r#"{"worker_id":"w","queues":["a",1,"",null],"pid":1e400,"hostname":""}"#;
+        let about = read_heartbeat(mixed).unwrap().about;
+        assert_eq!((about.queues, about.pid, about.hostname), (vec!["a".to_owned()], None, None));
+    }
+
+    #[test]
+    fn what_a_worker_says_has_bounds_and_its_name_is_never_cut() {
+        let long = "x".repeat(limits::WORKER_SAID_BYTES_MAX);
+        let text = format!(r#"{{"worker_id":"w","hostname":"{long}","a":"{long}","b":1}}"#);
+        let about = read_heartbeat(&text).unwrap().about;
+        assert_eq!(about.hostname.unwrap().len(), limits::NAME_BYTES_MAX);
+        assert_eq!(about.said.as_deref(), Some(r#"{"b":1}"#));
+        for text in [
+            format!(r#"{{"worker_id":"{long}","queues":["a"]}}"#),
+            r#"{"worker_id":1,"queues":["a"]}"#.to_owned(),
+        ] {
+            assert_eq!(read_heartbeat(&text).unwrap_err().field.as_deref(), Some("worker_id"));
+            assert_eq!(read_fetch(&text).unwrap_err().field.as_deref(), Some("worker_id"));
+        }
+        assert!(read_heartbeat(r#"{"worker_id":""}"#).is_err());
     }
 
     proptest! {

@@ -145,13 +145,18 @@ fn write(conn: &Connection, rows: &Rows, batch: &Batch) {
 fn fresh(folder: &Path) -> Connection {
     drop(SqliteStore::open(folder, Mode::Real).expect("the store opens"));
     let conn = Connection::open(folder.join("lazaret.db")).expect("the file opens");
+    settle(&conn);
+    conn
+}
+
+/// The settings of the real store.
+pub fn settle(conn: &Connection) {
     conn.execute_batch(
         "pragma busy_timeout = 5000; pragma synchronous = full; pragma foreign_keys = on; pragma cache_size = -24000;
          pragma temp_store = memory; pragma wal_autocheckpoint = 4000; pragma journal_size_limit = 67108864;",
     )
     .expect("the settings are taken");
     conn.set_prepared_statement_cache_capacity(64);
-    conn
 }
 
 struct Row {

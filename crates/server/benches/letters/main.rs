@@ -5,15 +5,19 @@
 mod capture;
 mod clients;
 mod floor;
+mod jobs;
+mod jobs_floor;
+mod jobs_load;
 mod lists;
 mod regroup;
+mod retry;
 mod sample;
 mod search;
 
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 5] = ["capture", "clients", "lists", "search", "regroup"];
+const PARTS: [&str; 7] = ["capture", "clients", "jobs", "retry", "lists", "search", "regroup"];
 
 struct Options {
     sizes: Vec<usize>,
@@ -39,6 +43,12 @@ fn main() {
     }
     if wanted("clients") {
         runtime.block_on(clients::run());
+    }
+    if wanted("jobs") {
+        runtime.block_on(jobs::run());
+    }
+    if wanted("retry") {
+        runtime.block_on(retry::run());
     }
     if wanted("search") {
         runtime.block_on(search::run());

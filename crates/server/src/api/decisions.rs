@@ -10,8 +10,10 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::filter::Filter;
 use lazaret_core::id::OperationId;
+use lazaret_core::letter::Letter;
+use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
-use lazaret_store::decision::{Decided, Decision, OperationState, Verb};
+use lazaret_store::decision::{Decided, Decision, Expected, OperationState, Verb};
 use serde_json::{Map, Value};
 
 use super::guard::{RequestId, actor};
@@ -40,15 +42,63 @@ pub(super) async fn by_id(
     let reason = take_reason(&mut body, verb)?;
     nothing_else(&body, &["reason"])?;
     let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
+    // What is deleted cannot be read afterwards.
+    let before = match verb {
+        Verb::Delete => app.store.history(id).await?,
+        Verb::Resolve
+        | Verb::Discard
+        | Verb::Reopen
+        | Verb::Hold
+        | Verb::Release
+        | Verb::Retry
+        | Verb::Restore => None,
+    };
     match app.store.decide(id, decision).await? {
         Decided::Done => {}
         Decided::Refused(refused) => return Err(refused.into()),
         Decided::Unknown => return Err(Problem::no_letter(id)),
+        Decided::NoWayBack => {
+            return Err(Problem::new(Code::NoWayBack, format!("letter {id} cannot be put back from here"))
+                .hint(
+                    "its source takes nothing back; put the work in at its source, then resolve the letter",
+                ));
+        }
+        Decided::Replaced => {
+            return Err(Problem::new(
+                Code::Replaced,
+                format!("letter {id} cannot be restored: its key belongs to another letter or job by now"),
+            )
+            .hint("the same message came in again since: find it by its eventId"));
+        }
     }
-    match app.store.history(id).await? {
-        Some(history) => Ok(Json(LetterSummary::from(&history.letter))),
-        None => Err(Problem::no_letter(id)),
-    }
+    let after = match before {
+        Some(history) => Some(Letter { place: Place::Deleted, ..history.letter }),
+        None => app.store.history(id).await?.map(|history| history.letter),
+    };
+    after.as_ref().map(|letter| Json(LetterSummary::from(letter))).ok_or_else(|| Problem::no_letter(id))
+}
+
+/// Brings a deleted letter back, as it was.
+#[utoipa::path(
+    post,
+    path = "/api/v1/dead-letters/{id}/restore",
+    tag = "decisions",
+    params(("id" = String, Path)),
+    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty"),
+    responses(
+        (status = 200, body = LetterSummary),
+        (status = 404, description = "not_found: it was never there, or its content is not kept any more"),
+        (status = 409, description = "not_allowed, or replaced: its key belongs to another letter or job by now")
+    )
+)]
+pub(super) async fn restore(
+    state: State<Arc<App>>,
+    caller: Extension<Caller>,
+    request: Extension<RequestId>,
+    id: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<LetterSummary>, Problem> {
+    by_id(Verb::Restore, state, caller, request, id, body).await
 }
 
 /// Decides on all letters that match, if they are as many as expected.
@@ -61,6 +111,10 @@ pub(super) async fn by_filter(
 ) -> Result<Response, Problem> {
     let mut body = read_object(&body?)?;
     let reason = take_reason(&mut body, verb)?;
+    if verb == Verb::Delete && reason.is_none() {
+        return Err(Problem::new(Code::ReasonRequired, "to delete letters by a filter needs a reason")
+            .hint(r#"send {"reason":"…"}: it stands in the audit log"#));
+    }
     let filter = take_filter(&mut body)?;
     let expected = match body.remove("expectedCount") {
         Some(value) => value.as_u64().ok_or_else(|| {
@@ -76,7 +130,7 @@ pub(super) async fn by_filter(
     };
     nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
     let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
-    let operation = operations::decide(&app, decision, filter, expected).await?;
+    let operation = operations::decide(&app, decision, filter, Expected::Exactly(expected)).await?;
     if operation.state == OperationState::Refused {
         let filter = lazaret_core::filter::Filter::from_text(&operation.filter)?;
         let count = super::wire::TotalBody::from(app.store.count(filter, operation.opened_at).await?);

@@ -118,7 +118,7 @@ fn parse(pairs: &[(String, String)]) -> Result<Asked, Problem> {
     let filter = Filter::from_query(filter)?;
     if filter.needs_content() {
         return Err(Problem::new(Code::BadFilter, "events cannot be chosen by what is inside of letters")
-            .hint("leave out body, path and headerPath, or poll GET /api/v1/dead-letters"));
+            .hint("leave out body, contains, path and headerPath, or poll GET /api/v1/dead-letters"));
     }
     asked.selection.letters = Some(filter).filter(|filter| !filter.is_empty());
     Ok(asked)

@@ -1,7 +1,7 @@
 //! What every request passes: a request id and a time limit, the host, the origin, the token, the permission table.
 
 use lazaret_core::limits;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -14,18 +14,25 @@ use super::problem::{Code, Problem};
 use crate::access::{self, Caller, Denied, Permission};
 use crate::app::App;
 use crate::net::{host_of, is_loopback};
+use crate::ojs;
 
 const REQUEST_ID: &str = "x-request-id";
 
 /// The id under which a request is logged and audited.
 #[derive(Clone, Debug)]
-pub(super) struct RequestId(pub String);
+pub(crate) struct RequestId(pub String);
+
+/// The pattern of the route that a request was for, known once it is found.
+#[derive(Clone, Debug, Default)]
+struct Route(Arc<OnceLock<String>>);
 
 /// The outermost layer: gives the request its id, bounds its time, and logs how it ended.
 pub(super) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = request_id(&app, request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
+    let route = Route::default();
+    request.extensions_mut().insert(route.clone());
     let limit = Duration::from_millis(app.config.limits.request_ms_max);
     let started = std::time::Instant::now();
     let mut response = match tokio::time::timeout(limit, next.run(request)).await {
@@ -33,7 +40,9 @@ pub(super) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
         Err(_) => Problem::new(Code::Timeout, "the request took too long and was stopped").into_response(),
     };
     let status = response.status().as_u16();
-    let ms = started.elapsed().as_millis() as u64;
+    let took = started.elapsed();
+    app.metrics.request(&method, route.0.get().map(String::as_str), status, took);
+    let ms = took.as_millis() as u64;
     tracing::debug!(request.id = %id, %method, path, status, ms, "{method} {path} → {status}");
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -82,7 +91,7 @@ pub(super) async fn screen(
     if changes && let Some(origin) = headers.get(header::ORIGIN) {
         let same =
             origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(|(_, o)| o == host);
-        if !same {
+        if !same && !ojs::origin::is_allowed(&app, request.uri().path(), origin) {
             return Err(Problem::new(
                 Code::ForeignOrigin,
                 "a page of another origin may not change anything here",
@@ -110,6 +119,9 @@ pub(super) async fn permit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    if let Some(Route(route)) = request.extensions().get() {
+        route.get_or_init(|| path.as_str().to_owned());
+    }
     let Some(permission) = access::permission(request.method().as_str(), path.as_str()) else {
         // Not in the table: the method is wrong, or the route was forgotten. Either way nobody gets in.
         return Ok(super::wrong_method().await.into_response());
@@ -141,6 +153,6 @@ pub(super) async fn permit(
 }
 
 /// The caller as the audit log names them.
-pub(super) fn actor(caller: &Caller, request: &RequestId) -> Actor {
+pub(crate) fn actor(caller: &Caller, request: &RequestId) -> Actor {
     Actor { name: caller.name.clone(), role: caller.role.name().to_owned(), request: Some(request.0.clone()) }
 }

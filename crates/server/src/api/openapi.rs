@@ -4,7 +4,8 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use super::{
-    admin, decisions, events, incidents, letters, progress, report, series, stats, suggest, transfer,
+    admin, decisions, events, incidents, letters, metrics, progress, report, rules, series, stats, suggest,
+    transfer, trash,
 };
 
 /// Describes the routes that a verb has: on one letter, and by filter.
@@ -56,6 +57,7 @@ decision_docs! {
     reopen, "/api/v1/dead-letters/{id}/reopen", "/api/v1/dead-letters/reopen", "Reopens";
     hold, "/api/v1/dead-letters/{id}/hold", "/api/v1/dead-letters/hold", "Puts a legal hold on";
     release, "/api/v1/dead-letters/{id}/release", "/api/v1/dead-letters/release", "Releases the hold on";
+    delete, "/api/v1/dead-letters/{id}/delete", "/api/v1/dead-letters/delete", "Deletes, which can be undone for as long as the content is kept,";
 }
 
 #[derive(OpenApi)]
@@ -68,6 +70,7 @@ decision_docs! {
     paths(
         stats::live,
         stats::ready,
+        metrics::metrics,
         document,
         admin::me,
         report::report,
@@ -85,6 +88,10 @@ decision_docs! {
         docs::hold::many,
         docs::release::one,
         docs::release::many,
+        docs::delete::one,
+        docs::delete::many,
+        decisions::restore,
+        trash::list,
         decisions::operation,
         stats::stats,
         stats::ledger,
@@ -95,6 +102,9 @@ decision_docs! {
         progress::progress,
         transfer::export,
         transfer::import,
+        rules::list,
+        rules::enable,
+        rules::disable,
         admin::audit,
         events::events,
         admin::tokens,

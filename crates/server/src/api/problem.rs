@@ -31,6 +31,8 @@ pub enum Code {
     MethodNotAllowed,
     Timeout,
     NotAllowed,
+    NoWayBack,
+    Replaced,
     CountMismatch,
     TooLarge,
     UnsupportedMediaType,
@@ -66,6 +68,8 @@ impl Code {
             Code::MethodNotAllowed => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
             Code::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT),
             Code::NotAllowed => ("not_allowed", StatusCode::CONFLICT),
+            Code::NoWayBack => ("no_way_back", StatusCode::CONFLICT),
+            Code::Replaced => ("replaced", StatusCode::CONFLICT),
             Code::CountMismatch => ("count_mismatch", StatusCode::CONFLICT),
             Code::TooLarge => ("too_large", StatusCode::PAYLOAD_TOO_LARGE),
             Code::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -235,9 +239,7 @@ impl From<Refused> for Problem {
             .with("place", place.name())
             .with("held", held)
             .with("allowedActions", json!(allowed));
-        // Only a hold that stands in the way is worth a word.
-        let hold_refuses = Standing { held: false, ..refused.standing }.after(refused.action).is_ok();
-        match (hold_refuses, allowed.as_slice()) {
+        match (refused.is_for_hold(), allowed.as_slice()) {
             (true, _) => problem.hint("release the hold first, if you may"),
             (false, []) => problem,
             (false, allowed) => problem.hint(format!("allowed now: {}", allowed.join(", "))),

@@ -23,7 +23,7 @@ use crate::app::App;
 
 /// What a person may do with a letter that stands like this, by the names of the API.
 pub(super) fn offered(standing: Standing) -> impl Iterator<Item = &'static str> {
-    Verb::ALL.into_iter().filter(move |verb| standing.after(verb.action()).is_ok()).map(Verb::name)
+    Verb::BY_FILTER.into_iter().filter(move |verb| standing.after(verb.action()).is_ok()).map(Verb::name)
 }
 
 #[derive(Serialize, ToSchema)]
@@ -313,7 +313,7 @@ impl OperationBody {
             action: operation.verb.name(),
             state: operation.state.name(),
             filter: operation.filter,
-            expected_count: operation.expected,
+            expected_count: operation.expected.number(),
             total: operation.total,
             done: operation.done,
             skipped: operation.skipped,

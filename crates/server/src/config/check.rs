@@ -12,7 +12,7 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE, SearchConfig,
-    SourceConfig, SourceKind, grouping, value,
+    SourceConfig, SourceKind, grouping, jobs, replay, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -38,6 +38,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
         limits: check.limits(defaults.limits),
         class_rules: check.class_rules(),
         fingerprint_rules: grouping::rules(settings, check.problems),
+        replay_rules: replay::rules(settings, check.problems),
         fingerprint: FingerprintConfig {
             in_app: check.texts("fingerprint.in_app", value::name),
             library: check.texts("fingerprint.library", value::name),
@@ -50,6 +51,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
                 .scalar("events.keep", |text| value::count(text, EVENTS_KEPT))
                 .unwrap_or(defaults.events.keep),
         },
+        jobs: jobs::check(settings, check.problems),
         sources: check.sources(defaults.sources),
     }
 }

@@ -52,7 +52,7 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
             let texts = value.split(',').map(str::trim).filter(|text| !text.is_empty());
             Given::Texts(texts.map(|text| (text.to_owned(), place.clone())).collect())
         }
-        Shape::Texts | Shape::Entries(_) => {
+        Shape::Texts | Shape::Filter | Shape::Entries(_) => {
             return layer::read_value(name, &path, shape, value.trim(), problems);
         }
         Shape::Table(_) => {

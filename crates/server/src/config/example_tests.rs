@@ -46,6 +46,7 @@ fn the_example_loads_with_every_key_active() {
     let config = load_text(&everything_active()).unwrap();
     assert_eq!(config.class_rules.len(), 1);
     assert_eq!(config.fingerprint_rules.len(), 2);
+    assert_eq!(config.replay_rules.len(), 1);
     assert_eq!(config.sources.keys().collect::<Vec<_>>(), ["billing", "report"]);
     let path = |name: &str| config.sources[name].aggregate.as_ref().map(|path| path.text().to_owned());
     assert_eq!(path("billing").as_deref(), Some("$.payload.invoiceId"));
@@ -60,7 +61,7 @@ fn the_example_holds_every_key_there_is() {
         let inside = format!("{path}[]");
         assert!(keys.iter().any(|key| *key == path || key.starts_with(&inside)), "{path}");
     }
-    for list in ["class_rules", "fingerprint_rules"] {
+    for list in ["class_rules", "fingerprint_rules", "replay_rules"] {
         let schema::Shape::Entries(rule_keys) = schema::ROOT.child(list).unwrap() else { panic!() };
         for key in *rule_keys {
             assert!(keys.contains(&format!("{list}[].{}", key.name)), "{list}: {}", key.name);

@@ -5,6 +5,7 @@
 use lazaret_core::limits::{CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, SOURCE_NAME_CHARS_MAX};
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -27,7 +28,9 @@ pub(super) enum Given {
     Texts(Vec<(String, Place)>),
     Entries(Vec<Entry>),
     /// A named table, which may be empty.
-    Table,
+    Named,
+    /// A table whose keys are not ours to know.
+    Table(Value),
     /// Of the wrong shape and reported as such; it is not missing.
     Unusable,
 }
@@ -121,12 +124,13 @@ impl Reader<'_> {
 
     fn shaped(&mut self, path: &str, shape: &Shape, place: &Place, value: &DeValue<'_>) {
         match (shape, value) {
-            (Shape::Text | Shape::Size | Shape::Length | Shape::Status, DeValue::String(text)) => {
-                match check_text(text) {
-                    Ok(()) => self.set(path, place, Given::Scalar(text.clone().into_owned())),
-                    Err(message) => self.refuse(path, place, message),
-                }
-            }
+            (
+                Shape::Text | Shape::Size | Shape::Length | Shape::Status | Shape::Filter,
+                DeValue::String(text),
+            ) => match check_text(text) {
+                Ok(()) => self.set(path, place, Given::Scalar(text.clone().into_owned())),
+                Err(message) => self.refuse(path, place, message),
+            },
             (Shape::Count | Shape::Size | Shape::Status, DeValue::Integer(number)) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => self.set(path, place, Given::Scalar(number.to_string())),
@@ -134,6 +138,10 @@ impl Reader<'_> {
                 }
             }
             (Shape::Flag, DeValue::Boolean(flag)) => self.set(path, place, Given::Scalar(flag.to_string())),
+            (Shape::Filter, DeValue::Table(_)) => match json(value, DEPTH_MAX) {
+                Ok(table) => self.set(path, place, Given::Table(table)),
+                Err(message) => self.refuse(path, place, message),
+            },
             (Shape::Texts, DeValue::Array(items)) => self.texts(path, place, items),
             (Shape::Table(keys), DeValue::Table(table)) => self.table(path, keys, table),
             (Shape::Named(shape), DeValue::Table(tables)) => self.named(path, shape, tables),
@@ -213,7 +221,7 @@ impl Reader<'_> {
             let path = join(path, name.get_ref());
             let place = self.place(value);
             if value.get_ref().is_table() {
-                self.set(&path, &place, Given::Table);
+                self.set(&path, &place, Given::Named);
                 self.shaped(&path, shape, &place, value.get_ref());
             } else {
                 self.problems.add(place, &path, mismatch(shape.expected(), value.get_ref()));
@@ -244,6 +252,37 @@ impl Reader<'_> {
             entries.push(Entry { path, place, settings: keyed.collect() });
         }
         self.set(path, place, Given::Entries(entries));
+    }
+}
+
+/// How deep a table may be whose keys are not ours: no filter is deeper.
+const DEPTH_MAX: usize = 4;
+
+/// The same in JSON, for what is read as JSON elsewhere.
+fn json(value: &DeValue<'_>, depth: usize) -> Result<Value, String> {
+    if depth == 0 {
+        return Err("too deep".to_owned());
+    }
+    match value {
+        DeValue::String(text) => check_text(text).map(|()| Value::from(text.as_ref())),
+        DeValue::Boolean(flag) => Ok(Value::from(*flag)),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map(Value::from)
+            .map_err(|_| "the number is too large".to_owned()),
+        DeValue::Array(items) if items.len() > CONFIG_ENTRIES_MAX => {
+            Err(format!("more than {CONFIG_ENTRIES_MAX} entries"))
+        }
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref(), depth - 1)).collect(),
+        DeValue::Table(table) => {
+            let entry = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+                let name: &std::borrow::Cow<'_, str> = name.get_ref();
+                check_text(name)?;
+                Ok((name.to_string(), json(value.get_ref(), depth - 1)?))
+            };
+            let entries: Result<serde_json::Map<String, Value>, String> = table.iter().map(entry).collect();
+            entries.map(Value::Object)
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) => Err(mismatch("texts, integers, true or false", value)),
     }
 }
 

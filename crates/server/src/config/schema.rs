@@ -11,6 +11,8 @@ pub(super) enum Shape {
     Length,
     Status,
     Texts,
+    /// A filter for letters, as text or as a table.
+    Filter,
     Table(&'static [Key]),
     /// Tables under names that the operator chooses.
     Named(&'static Shape),
@@ -70,9 +72,31 @@ const KEYS: &[Key] = &[
             key("split_by", Shape::Texts),
         ]),
     ),
+    key(
+        "replay_rules",
+        Shape::Entries(&[
+            key("name", Shape::Text),
+            key("filter", Shape::Filter),
+            key("delay", Shape::Length),
+            key("max_replays", Shape::Count),
+            key("enabled", Shape::Flag),
+            key("cause", Shape::Text),
+            key("category", Shape::Text),
+        ]),
+    ),
     key("fingerprint", Shape::Table(&[key("in_app", Shape::Texts), key("library", Shape::Texts)])),
     key("search", Shape::Table(&[key("bodies", Shape::Flag)])),
     key("events", Shape::Table(&[key("keep", Shape::Count)])),
+    key(
+        "jobs",
+        Shape::Table(&[
+            key("keep_completed", Shape::Length),
+            key("keep_cancelled", Shape::Length),
+            key("keep_discarded", Shape::Length),
+            key("governance", Shape::Text),
+            key("allowed_origins", Shape::Texts),
+        ]),
+    ),
     key(
         "sources",
         Shape::Named(&Shape::Table(&[
@@ -98,6 +122,7 @@ impl Shape {
             Shape::Length => "a length of time such as \"120s\"",
             Shape::Status => "an HTTP status such as 503, \"5xx\" or \"500-599\"",
             Shape::Texts => "a list of texts",
+            Shape::Filter => "a filter such as \"queue:billing\" or { queue = \"billing\" }",
             Shape::Table(_) => "a table",
             Shape::Named(_) => "a table of tables, such as [sources.billing]",
             Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
@@ -116,6 +141,7 @@ impl Shape {
             | Shape::Length
             | Shape::Status
             | Shape::Texts
+            | Shape::Filter
             | Shape::Entries(_) => None,
         }
     }
@@ -148,6 +174,7 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
         | Shape::Length
         | Shape::Status
         | Shape::Texts
+        | Shape::Filter
         | Shape::Entries(_) => found.push(outer.to_owned()),
     }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_core::class::Category;
 use lazaret_core::duration::Length;
 use lazaret_core::fingerprint::{FingerprintRule, RuleEffect};
 use lazaret_core::pattern::Pattern;
+use lazaret_core::replay::ReplayRule;
 use serde::Serialize;
 
+use super::jobs::{self, ShownJobs};
 use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
 
 pub(super) fn to_toml(config: &Config) -> String {
@@ -20,12 +23,14 @@ pub(super) fn to_toml(config: &Config) -> String {
         limits: limits(&config.limits),
         class_rules: config.class_rules.iter().map(class_rule).collect(),
         fingerprint_rules: config.fingerprint_rules.iter().map(fingerprint_rule).collect(),
+        replay_rules: config.replay_rules.iter().map(replay_rule).collect(),
         fingerprint: ShownFingerprint {
             in_app: &config.fingerprint.in_app,
             library: &config.fingerprint.library,
         },
         search: ShownSearch { bodies: config.search.bodies },
         events: ShownEvents { keep: config.events.keep },
+        jobs: jobs::shown(&config.jobs),
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
     };
     toml::to_string(&shown).expect("texts and small integers can always be written")
@@ -43,9 +48,12 @@ struct Shown<'a> {
     class_rules: Vec<ShownRule<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fingerprint_rules: Vec<ShownFingerprintRule<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replay_rules: Vec<ShownReplayRule<'a>>,
     fingerprint: ShownFingerprint<'a>,
     search: ShownSearch,
     events: ShownEvents,
+    jobs: ShownJobs<'a>,
     sources: BTreeMap<&'a str, ShownSource<'a>>,
 }
 
@@ -99,6 +107,19 @@ struct ShownFingerprintRule<'a> {
     group: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     split_by: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ShownReplayRule<'a> {
+    name: &'a str,
+    filter: String,
+    delay: String,
+    max_replays: u32,
+    enabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -167,6 +188,18 @@ fn fingerprint_rule(rule: &FingerprintRule) -> ShownFingerprintRule<'_> {
         frame: when.frame.as_ref().map(Pattern::text),
         group,
         split_by,
+    }
+}
+
+fn replay_rule(rule: &ReplayRule) -> ShownReplayRule<'_> {
+    ShownReplayRule {
+        name: &rule.name,
+        filter: rule.filter.to_string(),
+        delay: rule.delay.to_string(),
+        max_replays: rule.max_replays,
+        enabled: rule.enabled,
+        cause: rule.cause.as_deref(),
+        category: rule.category.map(Category::name),
     }
 }
 

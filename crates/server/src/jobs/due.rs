@@ -10,19 +10,21 @@ use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::job::{LetterEffect, StoredJob};
 
-use super::{NotDone, Step, event, fail, refusal, write};
+use super::{NotDone, Step, event, fail, refusal, workers, write};
 use crate::app::App;
 use crate::operations::Progress;
 
 /// The shortest wait: a job that is due and cannot be moved must not keep a loop busy.
 const WAIT_MIN: Duration = Duration::from_millis(20);
 
-/// Works off jobs whose time has come, oldest first. One that cannot be moved holds up no other.
+/// Works off jobs whose time has come, oldest first, and those of dead workers. One that cannot be moved holds up no other.
 pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     if !app.store.lead().await? {
         return Ok(Progress::Idle);
     }
     let now = app.clock.now();
+    // First: what a dead worker held has mostly run out as well, and its death is the better reason.
+    let dead = workers::bury(app, now).await?;
     let due = app.store.due_jobs(now, limits::JOBS_DUE_PER_TICK).await?;
     let full = due.len() == limits::JOBS_DUE_PER_TICK;
     let (mut failed, mut moved) = (None, 0);
@@ -44,11 +46,12 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     match failed {
         Some(error) => Err(error),
         None if full && moved > 0 => Ok(Progress::More),
-        None => Ok(Progress::Idle),
+        None => Ok(dead),
     }
 }
 
-/// How long nothing will be due, as far as it is known now.
+/// How long nothing will be due, as far as it is known now. The death of a worker is not: it is found when the loop looks
+/// in any case.
 pub async fn until_due(app: &App) -> Result<Option<Duration>, StoreError> {
     let Some(due) = app.store.next_due().await? else { return Ok(None) };
     let ms = u64::try_from(due.since(app.clock.now())).unwrap_or(0);
@@ -62,12 +65,12 @@ fn step(app: &App, job: Job, now: Time) -> Result<Option<Step>, NotDone> {
     match job.state {
         JobState::Scheduled | JobState::Retryable if passed(job.due_at()) => {
             let after = job.promoted(now).map_err(refusal(id))?;
-            Ok(Some(Step { after, letter: LetterEffect::None, events: Vec::new() }))
+            Ok(Some(Step { after, letter: LetterEffect::None, events: Vec::new(), by: None }))
         }
         JobState::Available if job.is_expired(now) => {
             let after = job.expired(now).map_err(refusal(id))?;
             let events = vec![event::expired(&after)];
-            Ok(Some(Step { after, letter: LetterEffect::End { evidence: "expired" }, events }))
+            Ok(Some(Step { after, letter: LetterEffect::End { evidence: "expired" }, events, by: None }))
         }
         JobState::Active => match over(&job, now) {
             Some(failure) => fail(app, job, failure, now).map(Some),

@@ -4,21 +4,25 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_store::StoreError;
 
+use super::workers;
 use crate::app::App;
 use crate::operations::Progress;
 
-/// Forgets one batch of the jobs that ended long enough ago.
+/// Forgets one batch of the jobs that ended long enough ago, and the workers that are long gone.
 pub async fn prune(app: &App) -> Result<Progress, StoreError> {
     if !app.store.lead().await? {
         return Ok(Progress::Idle);
     }
-    let now = app.clock.now();
+    let (now, kept) = (app.clock.now(), &app.config.jobs);
     let before = [
-        (JobState::Completed, limits::JOB_KEEP_COMPLETED_MS),
-        (JobState::Cancelled, limits::JOB_KEEP_CANCELLED_MS),
-        (JobState::Discarded, limits::JOB_KEEP_DISCARDED_MS),
+        (JobState::Completed, kept.keep_completed_ms),
+        (JobState::Cancelled, kept.keep_cancelled_ms),
+        (JobState::Discarded, kept.keep_discarded_ms),
     ]
     .map(|(state, kept_ms)| (state, now.plus_ms(-kept_ms)));
     let pruned = app.store.prune_jobs(before, limits::JOBS_PRUNED_PER_WRITE).await?;
-    Ok(if pruned >= limits::JOBS_PRUNED_PER_WRITE as u64 { Progress::More } else { Progress::Idle })
+    if pruned >= limits::JOBS_PRUNED_PER_WRITE as u64 {
+        return Ok(Progress::More);
+    }
+    workers::forget(app).await
 }

@@ -39,6 +39,14 @@ pub(super) fn heartbeat(job: &Job) -> JobEvent {
     told("job.heartbeat", data)
 }
 
+/// A worker is dead; told with the first job that is taken from it.
+pub(super) fn worker_stopped(worker: &str) -> JobEvent {
+    let mut data = Map::new();
+    data.insert("worker_id".into(), worker.into());
+    data.insert("reason".into(), "silent".into());
+    told("worker.stopped", data)
+}
+
 /// What became of a job whose run failed; nothing if it was only given back.
 pub(super) fn failed(job: &Job, verdict: Verdict, started_at: Option<Time>, now: Time) -> Vec<JobEvent> {
     let mut failure = base(job);

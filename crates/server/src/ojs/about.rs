@@ -1,7 +1,7 @@
 //! What this server is, what it can do, and whether it can do it now.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,11 @@ static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Notes the time, unless it was noted before.
 pub(super) fn begin() {
     LazyLock::force(&STARTED);
+}
+
+/// How long this process has served.
+pub(super) fn uptime() -> Duration {
+    STARTED.elapsed()
 }
 
 /// Both documents' names for everything, so that any client finds its own.
@@ -47,7 +52,7 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Response {
             "schema_validation": false,
         },
         // A list of names: one client reads nothing else.
-        "extensions": ["dead-letter"],
+        "extensions": ["dead-letter", "admin-api"],
         "endpoints": {
             "base_url": "/ojs/v1",
             "manifest": "/ojs/manifest",
@@ -59,7 +64,7 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Response {
 
 /// Asks the store whether it could keep a job now.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
-    let uptime_s = STARTED.elapsed().as_secs();
+    let uptime_s = uptime().as_secs();
     let asked = Instant::now();
     let ready = app.store.ready().await;
     let latency_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);

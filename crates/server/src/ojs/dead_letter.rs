@@ -1,41 +1,60 @@
-//! The dead letter for clients of the specification: lists, one job, retries, numbers; each in both namespaces.
+//! The dead letter for clients of the specification: lists, one job, retries, deletions, numbers; each in both namespaces.
 //!
 //! Only letters of jobs are here; those of other sources have no job and are the API's.
 
+mod many;
 mod read;
+mod wanted;
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use lazaret_core::cursor::{self, Sort};
+use lazaret_core::cursor;
+use lazaret_core::duration::Length;
 use lazaret_core::job::reenqueue::read_override;
 use lazaret_core::limits;
+use lazaret_store::page::Total;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::jobs::both_ways;
 use super::problem::{Code, Problem};
 use super::{Answer, Pairs, Part, Text, job_value};
+use crate::access::Caller;
+use crate::api::guard::{RequestId, actor};
 use crate::app::App;
-use crate::jobs::dead::{self, DeadFilter, Place};
-use read::{Bulk, Paging};
+use crate::jobs::dead::{self, DeadPage, Place};
+use read::{Listed, Paging};
+
+pub(super) use many::{delete_many, purge, retry_many};
 
 /// Every document's way of turning pages, so that any client finds its own.
 #[derive(Serialize)]
 struct Pagination {
     total: u64,
+    /// There when counting took too long: there are as many, and perhaps more.
+    #[serde(skip_serializing_if = "is_false")]
+    total_is_at_least: bool,
     limit: usize,
     offset: usize,
     has_more: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// There when looking into jobs took too long: the page is not full, and goes on with the cursor.
+    #[serde(skip_serializing_if = "is_false")]
+    cut_short: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     per_page: Option<usize>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[derive(Serialize)]
@@ -52,11 +71,10 @@ struct AdminList {
     pagination: Pagination,
 }
 
-/// Newest death first, by offset or by cursor.
+/// Newest death first unless asked otherwise, by offset or by cursor.
 pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let (filter, paging) = read::list(&pairs)?;
-    let (jobs, pagination) = page(&app, &filter, &paging).await?;
+    let (jobs, pagination) = page(&app, &read::list(&pairs)?).await?;
     let body = JobList { jobs, total: pagination.total, pagination };
     Ok(Answer(StatusCode::OK, body).into_response())
 }
@@ -64,33 +82,43 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Re
 /// The same by numbered pages.
 pub(super) async fn admin_list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let (filter, numbered) = read::admin_list(&pairs)?;
+    let Listed { filter, sort, paging: numbered } = read::admin_list(&pairs)?;
     let paging = Paging { limit: numbered.per_page, offset: numbered.offset()?, cursor: None };
-    let (items, pagination) = page(&app, &filter, &paging).await?;
-    let pagination =
-        Pagination { page: Some(numbered.page), per_page: Some(numbered.per_page), ..pagination };
+    let (items, pagination) = page(&app, &Listed { filter, sort, paging }).await?;
+    if pagination.cut_short {
+        // The pages behind it would leave out what is missing here.
+        return Err(Problem::new(Code::TooBroad, "looking into that many jobs takes too long").hint(
+            "narrow it down, for example by queue or since; or turn pages of /ojs/v1/dead-letter by cursor",
+        ));
+    }
+    let (page, per_page) = (Some(numbered.page), Some(numbered.per_page));
+    let pagination = Pagination { page, per_page, next_cursor: None, ..pagination };
     let body = AdminList { items, total: pagination.total, pagination };
     Ok(Answer(StatusCode::OK, body).into_response())
 }
 
-async fn page(
-    app: &App,
-    filter: &DeadFilter,
-    paging: &Paging,
-) -> Result<(Vec<Box<RawValue>>, Pagination), Problem> {
-    let (sort, hash) = (Sort::default(), filter.letters().hash());
+async fn page(app: &App, listed: &Listed<Paging>) -> Result<(Vec<Box<RawValue>>, Pagination), Problem> {
+    let Listed { filter, sort, paging } = listed;
+    let (sort, hash) = (*sort, dead::letters(filter).hash());
     let place = match &paging.cursor {
         Some(text) => Place::After(cursor::decode(text, sort, hash)?),
         None => Place::Offset(paging.offset),
     };
-    let found = dead::list(app, filter, place, paging.limit).await?;
-    let jobs = found.jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
+    let DeadPage { jobs, total, next, cut_short } =
+        dead::list(app, filter, sort, place, paging.limit).await?;
+    let jobs = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
+    let (total, total_is_at_least) = match total {
+        Total::Exact(number) => (number, false),
+        Total::AtLeast(number) => (number, true),
+    };
     let pagination = Pagination {
-        total: found.total,
+        total,
+        total_is_at_least,
         limit: paging.limit,
         offset: paging.offset,
-        has_more: found.next.is_some(),
-        next_cursor: found.next.map(|last| cursor::encode(sort, hash, last)),
+        has_more: next.is_some(),
+        next_cursor: next.map(|last| cursor::encode(sort, hash, last)),
+        cut_short,
         page: None,
         per_page: None,
     };
@@ -106,47 +134,42 @@ pub(super) async fn show(State(app): State<Arc<App>>, id: Part) -> Result<Respon
 /// Puts one job back, perhaps changed.
 pub(super) async fn retry(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
     id: Part,
     Text(body): Text,
 ) -> Result<Response, Problem> {
     let Path(text) = id?;
     let with = read_override(&body)?;
-    let job = dead::retry(&app, &text, &with).await?;
+    let job = dead::retry(&app, &text, &with, &actor(&caller, &request)).await?;
     Ok(both_ways(&job, &[]))
 }
 
-/// Puts back all that match. `confirm` stands for the count, which is compared when it is sent.
-pub(super) async fn retry_many(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
-    let Bulk { filter, expected } = read::bulk(&body)?;
-    let max = limits::OJS_BULK_MAX;
-    let ids = dead::select(&app, &filter, max).await?;
-    if ids.len() > max {
-        let message = format!("more than {max} jobs match, and one call puts back at most that many");
-        return Err(Problem::new(Code::TooMany, message).detail("max", max));
-    }
-    if let Some(expected) = expected
-        && expected != ids.len() as u64
-    {
-        let message = format!("{} jobs match, not {expected}; nothing was put back", ids.len());
-        return Err(Problem::new(Code::CountMismatch, message)
-            .detail("expected_count", expected)
-            .detail("matched", ids.len()));
-    }
-    let done = dead::retry_all(&app, ids).await;
-    let errors: Vec<Value> =
-        done.errors.iter().map(|(id, error)| json!({"job_id": id, "error": error})).collect();
-    let body = json!({
-        "action": "retry",
-        "matched": done.matched,
-        "succeeded": done.succeeded,
-        "failed": done.failed,
-        "retried": done.succeeded,
-        "errors": errors,
-    });
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Part,
+) -> Result<Response, Problem> {
+    let Path(text) = id?;
+    let id = dead::delete(&app, &text, actor(&caller, &request)).await?;
+    let body = json!({"deleted": true, "job_id": id.to_string()});
     Ok(Answer(StatusCode::OK, body).into_response())
 }
 
-/// How many there are. `counted` is there when the numbers by value are about the newest ones only.
+/// The same without an answer, as the admin document has it.
+pub(super) async fn admin_delete(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Part,
+) -> Result<StatusCode, Problem> {
+    let Path(text) = id?;
+    dead::delete(&app, &text, actor(&caller, &request)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How many there are, and the retention that is meant for them. When the next prune is, is not known: none is built.
 pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let stats = dead::stats(&app).await?;
     let mut body = json!({
@@ -154,14 +177,15 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Probl
         "by_queue": stats.by_queue,
         "by_type": stats.by_type,
         "by_error_type": stats.by_error_type,
+        "retention": {
+            "max_age": Length::from_ms(limits::OJS_DEAD_LETTER_KEPT_MS).to_string(),
+            "max_count": limits::OJS_DEAD_LETTERS_KEPT,
+        },
     });
     for (name, time) in [("oldest_at", stats.oldest_at), ("newest_at", stats.newest_at)] {
         if let Some(time) = time {
             body[name] = time.to_string().into();
         }
-    }
-    if stats.counted < stats.total {
-        body["counted"] = stats.counted.into();
     }
     Ok(Answer(StatusCode::OK, body).into_response())
 }

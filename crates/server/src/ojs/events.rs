@@ -10,6 +10,7 @@ use http::StatusCode;
 use lazaret_core::id::EventId;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
+use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::event::Event;
 use serde_json::{Map, Value, json};
@@ -106,16 +107,17 @@ impl Asked {
     }
 }
 
-/// An event in the envelope of the specification; nothing if it is not about a job.
+/// An event in the envelope of the specification; nothing if it is not about a job or a worker.
 fn message(event: &Event) -> Option<Value> {
     let about = event.about.as_deref().filter(|letter| letter.source == SOURCE);
+    let detail = event.detail.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let mut data: Map<String, Value> = detail.unwrap_or_default();
     let subject = match (event.job, about) {
+        (_, _) if event.kind.starts_with("worker.") => data.get("worker_id")?.as_str()?.to_owned(),
         (Some(job), _) => job.to_string(),
         (None, Some(letter)) if event.kind.starts_with("dead_letter.") => letter.event_id.clone(),
         (None, Some(_) | None) => return None,
     };
-    let detail = event.detail.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let mut data: Map<String, Value> = detail.unwrap_or_default();
     if let Some(letter) = about {
         data.entry("job_type").or_insert_with(|| letter.letter_type.clone().into());
         data.entry("queue").or_insert_with(|| letter.queue.clone().into());
@@ -145,11 +147,10 @@ async fn place_of(app: &App, text: &str) -> Result<u64, Problem> {
     find(app, id).await?.ok_or_else(unknown)
 }
 
-/// Finds an event by its id, which tells its time: positions grow with time, but for the disorder of commits.
-async fn find(app: &App, id: EventId) -> Result<Option<u64>, StoreError> {
+/// The position after which the events are that happened from then on, but for the disorder of commits.
+pub(super) async fn place_at(app: &App, from: Time) -> Result<u64, StoreError> {
     let kept = app.store.events_kept().await?;
     let (mut low, mut high) = (kept.oldest.saturating_sub(1), kept.newest);
-    let from = id.at().plus_ms(-DISORDER_MS);
     while low < high {
         let middle = low + (high - low) / 2;
         match app.store.events(middle, 1).await?.first() {
@@ -157,6 +158,12 @@ async fn find(app: &App, id: EventId) -> Result<Option<u64>, StoreError> {
             Some(_) | None => high = middle,
         }
     }
+    Ok(low)
+}
+
+/// Finds an event by its id, which tells its time: positions grow with time, but for the disorder of commits.
+async fn find(app: &App, id: EventId) -> Result<Option<u64>, StoreError> {
+    let mut low = place_at(app, id.at().plus_ms(-DISORDER_MS)).await?;
     let until = id.at().plus_ms(DISORDER_MS);
     loop {
         let read = app.store.events(low, limits::EVENTS_PER_READ).await?;

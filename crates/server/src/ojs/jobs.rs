@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::problem::{Code, Problem};
 use super::{Answer, Part, Text, job_value, json_response};
 use crate::access::Caller;
+use crate::api::guard::{RequestId, actor};
 use crate::app::App;
 use crate::jobs::{self, Moved, NotDone};
 use crate::raw_json::{RawObject, kind};
@@ -79,18 +80,31 @@ pub(super) async fn show(State(app): State<Arc<App>>, id: Part) -> Result<Respon
     Ok(both_ways(&job, &[]))
 }
 
+/// The same bare, as the admin pages want it.
+pub(super) async fn admin_show(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {
+    let Path(text) = id?;
+    let job = jobs::find(&app, jobs::read_id(&text)?).await?;
+    Ok(json_response(StatusCode::OK, job_json(&job)))
+}
+
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
     id: Part,
 ) -> Result<Response, Problem> {
     let Path(text) = id?;
-    moved(jobs::cancel(&app, jobs::read_id(&text)?, &caller.name).await)
+    moved(jobs::cancel(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
 }
 
-pub(super) async fn activate(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {
+pub(super) async fn activate(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Part,
+) -> Result<Response, Problem> {
     let Path(text) = id?;
-    moved(jobs::activate(&app, jobs::read_id(&text)?).await)
+    moved(jobs::activate(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
 }
 
 fn moved(moved: Result<Moved, NotDone>) -> Result<Response, Problem> {

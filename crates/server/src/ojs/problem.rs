@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use lazaret_core::cursor::BadCursor;
+use lazaret_core::id::IncidentId;
 use lazaret_core::job::problem::{JobProblem, ProblemKind};
 use lazaret_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,8 @@ pub(super) enum Code {
     Conflict,
     Duplicate,
     CountMismatch,
+    Held,
+    RcaRequired,
     TooLarge,
     Misdirected,
     Unsupported,
@@ -70,7 +73,8 @@ impl Code {
                 "filter_required",
                 StatusCode::BAD_REQUEST,
                 false,
-                "name queue, type, error_type, since or until; or send all: true with expected_count",
+                "name queue, type, error_type, since, until, older_than or args; for all of them send \
+                 {\"all\": true, \"expected_count\": N}, in a query all=true&expected_count=N",
             ),
             Code::ConfirmRequired => {
                 ("confirm_required", StatusCode::BAD_REQUEST, false, "send confirm: true")
@@ -101,6 +105,15 @@ impl Code {
             Code::CountMismatch => {
                 ("count_mismatch", StatusCode::CONFLICT, false, "look again, then send the new count")
             }
+            Code::Held => {
+                ("held", StatusCode::CONFLICT, false, "release the hold first, if you may: it has a reason")
+            }
+            Code::RcaRequired => (
+                "rca_required",
+                StatusCode::CONFLICT,
+                false,
+                "analyse the incident and fix its cause; jobs.governance = \"optional\" lets retries through without",
+            ),
             Code::TooLarge => (
                 "envelope_too_large",
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -275,6 +288,8 @@ impl From<NotDone> for Problem {
             NotDone::NotDead(id) => Problem::new(Code::NotFound, text)
                 .detail("resource_type", "dead_letter_job")
                 .detail("resource_id", id),
+            NotDone::Held(id) => Problem::new(Code::Held, text).detail("job_id", id.to_string()),
+            NotDone::RcaRequired(incidents) => rca_required(text, &incidents),
             NotDone::State { job, refused } => {
                 let expected: Vec<&str> = refused.expected.iter().map(|state| state.name()).collect();
                 Problem::new(Code::Conflict, text)
@@ -299,6 +314,24 @@ impl From<NotDone> for Problem {
             NotDone::Store(error) => error.into(),
         }
     }
+}
+
+/// Names the incidents; the first one also by itself, where a client that retried one job looks.
+fn rca_required(text: String, incidents: &[IncidentId]) -> Problem {
+    let named = |id: &IncidentId| json!({"incident": id.to_string(), "incident_url": incident_url(*id)});
+    let problem = Problem::new(Code::RcaRequired, text);
+    match incidents {
+        [] => problem,
+        [only] => problem.detail("incident", only.to_string()).detail("incident_url", incident_url(*only)),
+        [first, ..] => problem
+            .detail("incident", first.to_string())
+            .detail("incident_url", incident_url(*first))
+            .detail("incidents", incidents.iter().map(named).collect::<Vec<Value>>()),
+    }
+}
+
+fn incident_url(id: IncidentId) -> String {
+    format!("/api/v1/incidents/{id}")
 }
 
 impl From<StoreError> for Problem {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::job::state::JobState;
@@ -12,11 +12,13 @@ use serde_json::{Map, Value, json};
 
 use super::problem::{Code, Problem};
 use super::{Answer, Pairs, Part, given, read_limit};
+use crate::access::Caller;
+use crate::api::guard::{RequestId, actor};
 use crate::app::App;
 use crate::raw_json::shown;
 
 /// What a queue that says nothing is: given out.
-const fn status(paused: bool) -> &'static str {
+pub(super) const fn status(paused: bool) -> &'static str {
     if paused { "paused" } else { "active" }
 }
 
@@ -81,7 +83,7 @@ pub(super) async fn stats(State(app): State<Arc<App>>, name: Part) -> Result<Res
     Ok(Answer(StatusCode::OK, body).into_response())
 }
 
-async fn find(app: &App, name: &str) -> Result<QueueInfo, Problem> {
+pub(super) async fn find(app: &App, name: &str) -> Result<QueueInfo, Problem> {
     let found = app.store.queues().await?.into_iter().find(|queue| queue.name == name);
     found.ok_or_else(|| {
         Problem::new(Code::NotFound, format!("there is no queue {}", shown(name)))
@@ -91,23 +93,40 @@ async fn find(app: &App, name: &str) -> Result<QueueInfo, Problem> {
     })
 }
 
-pub(super) async fn pause(State(app): State<Arc<App>>, name: Part) -> Result<Response, Problem> {
-    set_paused(&app, name, true).await
+pub(super) async fn pause(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    name: Part,
+) -> Result<Response, Problem> {
+    set_paused(&app, &caller, &request, name, true).await
 }
 
-pub(super) async fn resume(State(app): State<Arc<App>>, name: Part) -> Result<Response, Problem> {
-    set_paused(&app, name, false).await
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    name: Part,
+) -> Result<Response, Problem> {
+    set_paused(&app, &caller, &request, name, false).await
 }
 
 /// A queue can be paused before its first job comes; jobs are still taken in.
-async fn set_paused(app: &App, name: Part, paused: bool) -> Result<Response, Problem> {
+async fn set_paused(
+    app: &App,
+    caller: &Caller,
+    request: &RequestId,
+    name: Part,
+    paused: bool,
+) -> Result<Response, Problem> {
     let Path(name) = name?;
     if !is_queue_name(&name) {
         let message = format!("`{}` is not a queue's name", shown(&name));
         return Err(Problem::new(Code::InvalidRequest, message).detail("field", "name"));
     }
     let at = app.clock.now();
-    app.store.pause_queue(name.clone(), paused, at).await?;
+    let by = actor(caller, request);
+    app.store.pause_queue(name.clone(), paused, by, at).await?;
     let mut body = json!({"queue": name, "name": name, "status": status(paused)});
     body[if paused { "paused_at" } else { "resumed_at" }] = at.to_string().into();
     Ok(Answer(StatusCode::OK, body).into_response())

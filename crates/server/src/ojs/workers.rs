@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::problem::Problem;
 use super::{Answer, Text, job_value};
 use crate::app::App;
-use crate::jobs;
+use crate::jobs::{self, workers::Alive};
 
 #[derive(Serialize)]
 struct FetchAnswer {
@@ -90,11 +90,11 @@ pub(super) async fn nack(State(app): State<Arc<App>>, Text(body): Text) -> Resul
 
 pub(super) async fn heartbeat(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let beat = read_heartbeat(&body)?;
-    let extended = jobs::heartbeat(&app, &beat).await?;
-    let wished = if app.test_mode { directive(&extended) } else { None };
+    let Alive { wish, extended } = jobs::workers::heartbeat(&app, &beat).await?;
+    let directed = if app.test_mode { directive(&extended) } else { None };
     let ids: Vec<String> = extended.iter().map(|job| job.id.to_string()).collect();
     let answer = json!({
-        "state": wished.unwrap_or("running"),
+        "state": directed.unwrap_or(wish.name()),
         "jobs_extended": ids,
         "server_time": app.clock.now().to_string(),
     });

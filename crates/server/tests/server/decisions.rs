@@ -29,7 +29,7 @@ async fn a_letter_goes_through_its_life_by_hand() {
     );
     let refused = app.post(&path("discard"), &json!({})).await.problem(409, "not_allowed");
     assert_eq!(refused["letterStatus"], "resolved");
-    assert_eq!(refused["allowedActions"], json!(["reopen", "hold"]));
+    assert_eq!(refused["allowedActions"], json!(["reopen", "hold", "delete"]));
     assert!(app.post(&path("reopen"), &json!({})).await.expect(200)["resolution"].is_null());
     app.post(&path("hold"), &json!({})).await.problem(400, "reason_required");
     app.post(&path("hold"), &json!({"reason": "court order"})).await.expect(200);

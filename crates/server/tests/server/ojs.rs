@@ -146,6 +146,8 @@ async fn bodies_are_taken_as_json_under_both_names_and_nothing_else() {
     app.send(app.request(Method::POST, "/ojs/v1/jobs", job)).await.expect(201);
     for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "x"] {
         error(&app.post_text("/ojs/v1/jobs", kind, job).await, 400, "invalid_request");
+        // Where no body is needed, the type of none does not matter.
+        app.post_text("/ojs/v1/queues/q/pause", kind, "").await.expect(200);
     }
     for bad in ["", "{", "[]", "1", "nope"] {
         error(&app.post_text("/ojs/v1/jobs", "application/json", bad).await, 400, "invalid_payload");
@@ -181,7 +183,7 @@ async fn the_manifest_says_what_can_be_done() {
     assert_eq!(manifest["conformance_level"], 1);
     assert_eq!(manifest["protocols"], json!(["http"]));
     assert_eq!(manifest["capabilities"]["dead_letter"], true);
-    assert_eq!(manifest["extensions"], json!(["dead-letter"]));
+    assert_eq!(manifest["extensions"], json!(["dead-letter", "admin-api"]));
 }
 
 #[tokio::test]

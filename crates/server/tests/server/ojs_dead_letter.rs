@@ -6,7 +6,7 @@ use crate::ojs::{UNKNOWN, error, fetch, id, job, nack, push, wire};
 use crate::rig::TestApp;
 
 /// A job that died at once.
-async fn dead(app: &TestApp, queue: &str, job_type: &str, error: &str) -> String {
+pub async fn dead(app: &TestApp, queue: &str, job_type: &str, error: &str) -> String {
     let options = json!({"queue": queue, "retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}});
     let wish = json!({"type": job_type, "args": [1, {"b": 2}], "meta": {"tenant_id": "t", "k": "v"}, "options": options});
     let one = id(&push(app, wish).await);
@@ -15,13 +15,13 @@ async fn dead(app: &TestApp, queue: &str, job_type: &str, error: &str) -> String
     one
 }
 
-async fn die(app: &TestApp, one: &str, queue: &str, error: &str) {
+pub async fn die(app: &TestApp, one: &str, queue: &str, error: &str) {
     assert!(fetch(app, queue).await.iter().any(|job| job["id"] == one));
     let answer = nack(app, one, json!({"code": "x", "type": error, "message": "no"})).await;
     assert_eq!(answer["state"], "discarded");
 }
 
-async fn listed(app: &TestApp, path: &str) -> Vec<String> {
+pub async fn listed(app: &TestApp, path: &str) -> Vec<String> {
     let body = app.get(path).await.expect(200);
     let jobs = body.get("jobs").or(body.get("items")).unwrap_or_else(|| panic!("{body}"));
     jobs.as_array().unwrap().iter().map(id).collect()
@@ -92,10 +92,30 @@ async fn the_list_is_filtered_by_queue_type_error_and_time() {
         ("until=2026-11-15T03:00:01Z", vec![&a]),
         ("since=2026-11-15T04:00:01%2B01:00&until=2026-11-15T03:00:02Z", vec![&b]),
         ("queue=&type=", vec![&c, &b, &a]),
+        ("type=m*l.send", vec![&a]),
+        ("state=discarded", vec![&c, &b, &a]),
+        ("older_than=PT2S", vec![&a]),
+        ("order=asc", vec![&a, &b, &c]),
+        ("sort=discarded_at&order=desc&queue=q", vec![&b, &a]),
+        ("sort=added_at&order=asc", vec![&a, &b, &c]),
+        ("args=%7B%22b%22", vec![&c, &b, &a]),
+        ("args=nothing+like+it", vec![]),
+        ("args=$[1].b+==+2&queue=r", vec![&c]),
+        ("args=$[1].b=3", vec![]),
+        ("args_path=$[1].b", vec![&c, &b, &a]),
     ] {
         for base in ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"] {
             let found = listed(&app, &format!("{base}?{query}")).await;
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{base} {query}");
+        }
+    }
+    let known = error(&app.get("/ojs/v1/admin/dead-letter?sort=priority").await, 400, "invalid_request");
+    assert!(known["hint"].as_str().unwrap().contains("discarded_at"), "{known}");
+    for bad in
+        ["state=active", "order=up", "args=$[", "older_than=soon", "since=1h&until=2h", "since=1h&since=2h"]
+    {
+        for base in ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"] {
+            error(&app.get(&format!("{base}?{bad}")).await, 400, "invalid_request");
         }
     }
     for bad in ["since=yesterday", "until=2026-11-15T03:00:00", "limit=0", "limit=x", "offset=-1", "cursor=x"]
@@ -259,10 +279,11 @@ async fn a_bulk_retry_puts_back_what_matches_and_nothing_else() {
 #[tokio::test]
 async fn numbers_are_those_of_jobs_alone() {
     let app = TestApp::new().await;
+    let retention = json!({"max_age": "P180D", "max_count": 10_000});
     for base in ["/ojs/v1/dead-letter/stats", "/ojs/v1/admin/dead-letter/stats"] {
         assert_eq!(
             app.get(base).await.expect(200),
-            json!({"total": 0, "by_queue": {}, "by_type": {}, "by_error_type": {}})
+            json!({"total": 0, "by_queue": {}, "by_type": {}, "by_error_type": {}, "retention": retention})
         );
     }
     dead(&app, "q", "t", "E").await;
@@ -275,6 +296,7 @@ async fn numbers_are_those_of_jobs_alone() {
         "by_error_type": {"E": 2, "F": 1},
         "oldest_at": "2026-11-15T03:00:00.000Z",
         "newest_at": "2026-11-15T03:00:02.000Z",
+        "retention": retention,
     });
     assert_eq!(app.get("/ojs/v1/dead-letter/stats").await.expect(200), expected);
     app.report(&json!({"eventId": "e", "originalEvent": {}, "error": {"type": "Other"}})).await;

@@ -12,6 +12,7 @@ use lazaret_core::filter::words::content_words;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::numbers::Numbers;
 use super::readers::Readers;
 use crate::StoreError;
 use crate::packing::{open_body, open_headers};
@@ -37,21 +38,19 @@ pub(super) struct Bodies {
 
 impl Bodies {
     /// Opens the index, and makes it anew if it cannot be read: it can always be filled again.
-    pub fn open(path: &Path) -> Result<Bodies, StoreError> {
-        let conn = connect(path).or_else(|error| {
-            tracing::warn!(error = %error, "the body index cannot be read and is made anew");
-            for end in ["", "-wal", "-shm"] {
-                let mut file = PathBuf::from(path).into_os_string();
-                file.push(end);
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(StoreError::Path { path: file.into(), source: error });
-                    }
-                    Ok(()) | Err(_) => {}
-                }
+    pub fn open(path: &Path, letters: &Connection, numbers: &Numbers) -> Result<Bodies, StoreError> {
+        let conn = match connect(path) {
+            Ok(index) if is_foreign(&index, letters, numbers)? => {
+                drop(index);
+                tracing::warn!("the body index is of other letters and is made anew");
+                connect_anew(path)?
             }
-            connect(path)
-        })?;
+            Ok(index) => index,
+            Err(error) => {
+                tracing::warn!(error = %error, "the body index cannot be read and is made anew");
+                connect_anew(path)?
+            }
+        };
         Ok(Bodies { conn: Arc::new(Mutex::new(conn)) })
     }
 
@@ -68,12 +67,6 @@ impl Bodies {
     fn add(&self, next: &Next) -> Result<(), StoreError> {
         let mut conn = self.conn.lock().unwrap_or_else(|broken| broken.into_inner());
         let batch = conn.transaction()?;
-        if next.begins_anew {
-            batch.execute_batch(
-                "insert into body_words (body_words) values ('delete-all');
-                 update reached set life = 0, captured_at = null, lives = 0;",
-            )?;
-        }
         {
             let mut add = batch.prepare_cached("insert into body_words (rowid, words) values (?1, ?2)")?;
             for (document, words) in &next.lives {
@@ -89,9 +82,14 @@ impl Bodies {
         Ok(())
     }
 
-    /// Forgets everything.
-    pub fn empty(&self) -> Result<(), StoreError> {
-        self.add(&Next { begins_anew: true, ..Next::default() })
+    /// Forgets everything, of which `last` was the last life.
+    pub fn empty(&self, last: i64) -> Result<(), StoreError> {
+        let mut conn = self.conn.lock().unwrap_or_else(|broken| broken.into_inner());
+        let batch = conn.transaction()?;
+        batch.execute("insert into body_words (body_words) values ('delete-all')", [])?;
+        batch.execute("update reached set life = ?1, captured_at = null, lives = 0", [last])?;
+        batch.commit()?;
+        Ok(())
     }
 }
 
@@ -106,11 +104,35 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+fn connect_anew(path: &Path) -> Result<Connection, StoreError> {
+    for end in ["", "-wal", "-shm"] {
+        let mut file = PathBuf::from(path).into_os_string();
+        file.push(end);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::Path { path: file.into(), source: error });
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    connect(path)
+}
+
+/// Whether the index was made over other letters: a store that was put back from a copy gives the numbers of lives that
+/// are indexed to others. That shows when the store is opened, before it gives any: the index has come further than the
+/// store, or the last life in it was captured at another time. One that was deleted since proves nothing.
+fn is_foreign(index: &Connection, letters: &Connection, numbers: &Numbers) -> Result<bool, StoreError> {
+    let (life, captured_at): (i64, Option<i64>) =
+        index.query_row("select life, captured_at from reached", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let here: Option<i64> = letters
+        .query_row("select captured_at from lives where rowid = ?1", [life], |row| row.get(0))
+        .optional()?;
+    Ok(life > numbers.last_life() || here.is_some_and(|here| captured_at != Some(here)))
+}
+
 /// What is to be added.
 #[derive(Default)]
 struct Next {
-    /// What the index holds does not belong to these letters.
-    begins_anew: bool,
     /// Documents and their words.
     lives: Vec<(i64, String)>,
     /// The last life, and when it was captured: by that it is known again.
@@ -129,26 +151,11 @@ pub(super) const LIFE_BITS: u32 = 16;
 struct Reached {
     life: i64,
     lives: i64,
-    /// Whether the index holds what does not belong to these letters.
-    is_foreign: bool,
 }
 
-/// Nothing is reached if the index belongs to other letters: a store that was put back from a copy has others in the
-/// places of those that are indexed. The last one is known again by the time of its capture.
 fn reached(conn: &Connection) -> Result<Reached, StoreError> {
-    let mut statement = conn.prepare_cached("select life, captured_at, lives from search.reached")?;
-    let (life, captured_at, lives): (i64, Option<i64>, i64) =
-        statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let known: Option<i64> = conn
-        .prepare_cached("select captured_at from lives where rowid = ?1")?
-        .query_row([life], |row| row.get(0))
-        .optional()?;
-    let is_foreign = life > 0 && known != captured_at;
-    Ok(if is_foreign {
-        Reached { life: 0, lives: 0, is_foreign }
-    } else {
-        Reached { life, lives, is_foreign }
-    })
+    let mut statement = conn.prepare_cached("select life, lives from search.reached")?;
+    Ok(statement.query_row([], |row| Ok(Reached { life: row.get(0)?, lives: row.get(1)? }))?)
 }
 
 /// The last life that is in the index.
@@ -165,7 +172,7 @@ select rowid, captured_at, letter, life, content_type, headers, body
 
 fn next_lives(conn: &Connection, lives: usize) -> Result<Next, StoreError> {
     let reached = reached(conn)?;
-    let mut next = Next { begins_anew: reached.is_foreign, ..Next::default() };
+    let mut next = Next::default();
     let mut statement = conn.prepare_cached(NEXT_LIVES)?;
     let mut found = statement.query((reached.life, lives as i64))?;
     while let Some(row) = found.next()? {

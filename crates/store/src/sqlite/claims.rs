@@ -35,7 +35,9 @@ pub(super) fn claim(
     match apply(write, letter, Action::Redrive, Mark::Claims, at)? {
         Decided::Done => {}
         Decided::Refused(refused) => return Ok(Err(refused.into())),
-        Decided::Unknown => return Ok(Err(ClaimRefused::Unknown(letter))),
+        Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {
+            return Ok(Err(ClaimRefused::Unknown(letter)));
+        }
     }
     let claim = Claim {
         letter,
@@ -137,7 +139,9 @@ pub(super) fn settle(
                 "a claimed letter does not stand as claimed: {refused}"
             )));
         }
-        Decided::Unknown => return Err(StoreError::Corrupt(format!("claimed letter {letter} is gone"))),
+        Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {
+            return Err(StoreError::Corrupt(format!("claimed letter {letter} is gone")));
+        }
     }
     if let Some(kind) = kind {
         // What was done or ended elsewhere was sent, even if its `sent` was never written down.

@@ -6,8 +6,11 @@ use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
 use super::incidents::{self, Sums};
+use super::jobs::queues::Depths;
 use super::writer::Write;
 use crate::StoreError;
+use crate::job::SOURCE;
+use crate::moves::{Move, Moves};
 use crate::series::Step;
 
 /// What letters are counted by.
@@ -22,10 +25,14 @@ pub(super) enum Dimension {
     Class,
     Fingerprint,
     Aggregate,
+    /// The same three again for letters of jobs alone.
+    JobQueue,
+    JobType,
+    JobErrorType,
 }
 
 impl Dimension {
-    pub const ALL: [Dimension; 8] = [
+    pub const ALL: [Dimension; 11] = [
         Dimension::All,
         Dimension::Source,
         Dimension::Queue,
@@ -34,6 +41,9 @@ impl Dimension {
         Dimension::Class,
         Dimension::Fingerprint,
         Dimension::Aggregate,
+        Dimension::JobQueue,
+        Dimension::JobType,
+        Dimension::JobErrorType,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -46,6 +56,9 @@ impl Dimension {
             Dimension::Class => "class",
             Dimension::Fingerprint => "fingerprint",
             Dimension::Aggregate => "aggregate",
+            Dimension::JobQueue => "job_queue",
+            Dimension::JobType => "job_type",
+            Dimension::JobErrorType => "job_error_type",
         }
     }
 
@@ -57,11 +70,16 @@ impl Dimension {
             | Dimension::Queue
             | Dimension::Type
             | Dimension::Fingerprint => true,
-            Dimension::ErrorType | Dimension::Class | Dimension::Aggregate => false,
+            Dimension::ErrorType
+            | Dimension::Class
+            | Dimension::Aggregate
+            | Dimension::JobQueue
+            | Dimension::JobType
+            | Dimension::JobErrorType => false,
         }
     }
 
-    /// The column that holds it; all letters have the same value of `All`.
+    /// What gives its value, null for letters that have none; all letters have the same value of `All`.
     pub const fn column(self) -> &'static str {
         match self {
             Dimension::All => "''",
@@ -72,6 +90,9 @@ impl Dimension {
             | Dimension::Class
             | Dimension::Fingerprint
             | Dimension::Aggregate => self.name(),
+            Dimension::JobQueue => "iif(source = 'jobs', queue, null)",
+            Dimension::JobType => "iif(source = 'jobs', type, null)",
+            Dimension::JobErrorType => "iif(source = 'jobs', error_type, null)",
         }
     }
 }
@@ -91,6 +112,7 @@ pub(super) struct Counted {
 
 impl Counted {
     fn values(&self) -> impl Iterator<Item = (Dimension, &str)> {
+        let of_job = |value| (self.source == SOURCE).then_some(value);
         [
             (Dimension::All, Some("")),
             (Dimension::Source, Some(self.source.as_str())),
@@ -100,6 +122,9 @@ impl Counted {
             (Dimension::Class, Some(self.class)),
             (Dimension::Fingerprint, Some(self.fingerprint.as_str())),
             (Dimension::Aggregate, self.aggregate.as_deref()),
+            (Dimension::JobQueue, of_job(self.queue.as_str())),
+            (Dimension::JobType, of_job(self.letter_type.as_str())),
+            (Dimension::JobErrorType, of_job(self.error_type.as_str())),
         ]
         .into_iter()
         .filter_map(|(dimension, value)| Some((dimension, value?)))
@@ -113,10 +138,13 @@ pub(super) struct Tally {
     flows: HashMap<(i64, Dimension, String), (i64, i64)>,
     /// When a letter of a fingerprint was last captured.
     seen: HashMap<String, Time>,
+    /// What queues hold now that they did not.
+    pub depths: Depths,
     /// The latest time at which something of this happened.
     at: Time,
     /// All counters were emptied: what was tallied before counts letters that are gone.
     begins_anew: bool,
+    moves: Moves,
 }
 
 /// Whether a letter came in or went out, for the lines over time.
@@ -176,6 +204,26 @@ impl Tally {
         }
     }
 
+    /// Something happened that is counted for whoever watches, if it is committed.
+    pub fn note(&mut self, one: Move) {
+        self.moves.note(one);
+    }
+
+    /// The same for something that happened to a job.
+    pub fn note_job(&mut self, kind: &'static str, queue: &str, job_type: &str) {
+        self.note(Move {
+            kind,
+            source: SOURCE.to_owned(),
+            queue: queue.to_owned(),
+            letter_type: job_type.to_owned(),
+            rule: String::new(),
+        });
+    }
+
+    pub fn take_moves(&mut self) -> Moves {
+        std::mem::take(&mut self.moves)
+    }
+
     /// Says that the counters and all that they counted were emptied.
     pub fn begin_anew(&mut self) {
         *self = Tally { begins_anew: true, ..Tally::default() };
@@ -196,7 +244,9 @@ impl Tally {
         for (fingerprint, at) in other.seen {
             self.see(&fingerprint, at);
         }
+        self.depths.join_all(other.depths);
         self.at(other.at);
+        self.moves.add(other.moves);
     }
 
     pub fn flush(self, write: &Write<'_>) -> Result<(), StoreError> {
@@ -219,6 +269,7 @@ impl Tally {
             }
         }
         write_flows(write, &self.flows)?;
+        self.depths.put(write)?;
         incidents::add_sums(write, sums, self.at)
     }
 }

@@ -21,13 +21,17 @@ select a.at, a.action, a.actor, a.role, a.reason, a.operation, 0
    and s.outcome = 'done'
    and a.operation is not null
  union all
+select last_at, 'replay', 'rule:' || rule, 'system', 'replay ' || count, null, 0
+  from replays
+ where letter = ?1
+ union all
 select at, action, actor, role, reason, operation, 1
   from past_decisions
  where letter = ?1
  order by at, imported desc
  limit ?2";
 
-/// Oldest first.
+/// Oldest first. Of what a rule did the last time is told, and how often it did it.
 pub(super) fn of_letter(conn: &Connection, letter: LetterId) -> Result<Vec<DecisionRecord>, StoreError> {
     let mut statement = conn.prepare_cached(DECISIONS)?;
     let found = statement.query_map((letter.bytes(), limits::DECISIONS_SHOWN_MAX as i64), |row| {

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::numbers;
 use super::writer::Write;
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 24] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -27,6 +28,12 @@ const TABLES: [&str; 18] = [
     "past_decisions",
     "jobs",
     "queues",
+    "trash",
+    "trash_lives",
+    "trash_attempts",
+    "workers",
+    "replays",
+    "replay_rules",
     "meta",
 ];
 
@@ -69,15 +76,17 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
     Ok(text)
 }
 
-/// Forgets everything but the tokens and how the store was made.
-pub(super) fn empty(write: &mut Write<'_>) -> Result<(), StoreError> {
+/// Forgets everything but the tokens and how the store was made; says which life was the last.
+pub(super) fn empty(write: &mut Write<'_>) -> Result<i64, StoreError> {
     write.conn.execute_batch(
-        "delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
+        "delete from trash_attempts; delete from trash_lives; delete from trash;
+         delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
          delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
          delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;
-         delete from jobs; delete from queues;",
+         delete from jobs; delete from queues; delete from workers; delete from replays; delete from replay_rules;",
     )?;
+    numbers::keep(write)?;
     // Reports that share this commit were tallied but not written yet.
     write.tally.begin_anew();
-    Ok(())
+    Ok(write.numbers.last_life())
 }

@@ -7,9 +7,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::rows::{self, LETTER_COLUMNS};
+use super::trash;
 use super::writer::Write;
 use crate::StoreError;
 use crate::event::{Event, EventsKept};
+use crate::moves::Move;
 
 /// An event that is about to be written; it gets its id and position there.
 #[derive(Default)]
@@ -44,6 +46,30 @@ pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
+const NAMES: &str = "select source, queue, type from dead_letter_queue where id = ?1";
+
+/// Counts what happened to a live letter for whoever watches this instance.
+pub(super) fn note(
+    write: &mut Write<'_>,
+    kind: &'static str,
+    letter: LetterId,
+    rule: &str,
+) -> Result<(), StoreError> {
+    let named = write.conn.prepare_cached(NAMES)?.query_row([letter.bytes()], |row| {
+        Ok(Move {
+            kind,
+            source: row.get(0)?,
+            queue: row.get(1)?,
+            letter_type: row.get(2)?,
+            rule: rule.to_owned(),
+        })
+    });
+    if let Some(named) = named.optional()? {
+        write.tally.note(named);
+    }
+    Ok(())
+}
+
 /// The letter comes with the event: whoever filters or shows it would ask for it next.
 fn events_after() -> String {
     format!(
@@ -64,8 +90,10 @@ pub(super) fn after(conn: &Connection, after: u64, limit: usize) -> Result<Vec<E
     let mut found = statement.query((after, limit as i64))?;
     let mut events = Vec::new();
     while let Some(row) = found.next()? {
-        let about = match row.get_ref(0)? {
-            ValueRef::Null => None,
+        let letter = row.get::<_, Option<[u8; 16]>>(35)?.map(LetterId::from_bytes);
+        let about = match (row.get_ref(0)?, letter) {
+            (ValueRef::Null, Some(gone)) => trash::letter(conn, gone)?.map(Box::new),
+            (ValueRef::Null, None) => None,
             _ => Some(Box::new(rows::letter(row)?)),
         };
         events.push(Event {
@@ -73,7 +101,7 @@ pub(super) fn after(conn: &Connection, after: u64, limit: usize) -> Result<Vec<E
             id: EventId::from_bytes(row.get(32)?),
             at: Time::from_ms(row.get(33)?),
             kind: row.get(34)?,
-            letter: row.get::<_, Option<[u8; 16]>>(35)?.map(LetterId::from_bytes),
+            letter,
             incident: row.get::<_, Option<[u8; 16]>>(36)?.map(IncidentId::from_bytes),
             operation: row.get::<_, Option<[u8; 16]>>(37)?.map(OperationId::from_bytes),
             job: row.get::<_, Option<[u8; 16]>>(38)?.map(JobId::from_bytes),

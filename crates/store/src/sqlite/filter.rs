@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::StoreError;
+use crate::job::SOURCE;
 
 /// Conditions on the letters table, whose alias is `l`.
 #[derive(Debug)]
@@ -71,6 +72,7 @@ impl Where {
         if build.all.is_empty() {
             build.all.push("1".into());
         }
+        build.drive_by_jobs(filter);
         let index = match build.index {
             Some(index) => index,
             None if are_few(conn, fingerprints.include.as_deref())? => "letters_by_fingerprint",
@@ -108,6 +110,21 @@ impl Build {
             self.index = index;
             let bind = Some(Value::Text(value.to_owned()));
             self.driver = Some(Driver { condition: format!("{column} = ?"), bind });
+        }
+    }
+
+    /// Letters of jobs in one state have an index of their own. Their source is not bound: SQLite has to see that the
+    /// index holds no others.
+    fn drive_by_jobs(&mut self, filter: &Filter) {
+        let of_jobs = filter.source == Patterns::only(SOURCE);
+        let mut states = filter.status.include.iter();
+        if let (Some("letters_by_source"), true, Some(state), None) =
+            (self.index, of_jobs, states.next(), states.next())
+        {
+            self.index = Some("letters_of_jobs");
+            self.all.push("l.source = 'jobs'".into());
+            let bind = Some(Value::Text(state.name().to_owned()));
+            self.driver = Some(Driver { condition: "l.source = 'jobs' and l.status = ?".into(), bind });
         }
     }
 

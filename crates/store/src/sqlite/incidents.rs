@@ -84,6 +84,15 @@ pub(super) fn point(
     Ok(())
 }
 
+/// The incident that a fingerprint belongs to.
+pub(super) fn of_fingerprint(conn: &Connection, fingerprint: &str) -> Result<Option<IncidentId>, StoreError> {
+    let known = conn
+        .prepare_cached("select incident from fingerprints where fingerprint = ?1")?
+        .query_row([fingerprint], |row| row.get(0).map(IncidentId::from_bytes))
+        .optional()?;
+    Ok(known)
+}
+
 /// What a commit changes in the sums of an incident.
 #[derive(Default)]
 pub(super) struct Sums {

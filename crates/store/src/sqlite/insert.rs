@@ -9,7 +9,7 @@ use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
 use lazaret_core::time::Time;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
@@ -18,6 +18,7 @@ use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 use crate::failure::FailurePoint;
+use crate::moves::Move;
 use crate::packing::{Prepared, PreparedAttempt};
 
 /// Stores a batch; one that fails fails all, because the caller gets one answer.
@@ -25,23 +26,31 @@ pub(super) fn insert(write: &mut Write<'_>, batch: &[Prepared]) -> Result<Vec<Re
     batch.iter().map(|prepared| insert_one(write, prepared)).collect()
 }
 
-const LATEST_OF_KEY: &str = "
+const OF_KEY: &str = "
 select generation, id, place
   from letter_keys
  where key = ?1
- order by generation desc
- limit 1";
+ order by generation desc";
 
-/// The newest letter that was captured under a key: its generation, id and place.
+/// The letter that a key stands for: its generation, id and place. That is the one that is not deleted, which after a
+/// restore need not be the newest; else the newest.
 pub(super) fn latest_of_key(
     conn: &Connection,
     key: &CaptureKey,
 ) -> Result<Option<(u32, LetterId, Place)>, StoreError> {
-    let mut statement = conn.prepare_cached(LATEST_OF_KEY)?;
+    let mut statement = conn.prepare_cached(OF_KEY)?;
     let mut found = statement.query([key.0])?;
-    let Some(row) = found.next()? else { return Ok(None) };
-    let place = rows::place(&row.get::<_, String>(2)?)?;
-    Ok(Some((row.get(0)?, LetterId::from_bytes(row.get(1)?), place)))
+    let mut newest = None;
+    // Each but one was deleted by a person, so there are few.
+    while let Some(row) = found.next()? {
+        let place = rows::place(&row.get::<_, String>(2)?)?;
+        let known = (row.get(0)?, LetterId::from_bytes(row.get(1)?), place);
+        match place {
+            Place::Live | Place::Archived => return Ok(Some(known)),
+            Place::Deleted => newest = newest.or(Some(known)),
+        }
+    }
+    Ok(newest)
 }
 
 /// Stores one message; what it does depends on the letter that is known under its key.
@@ -65,8 +74,9 @@ values (?1, ?2, ?3, ?4)";
 const ADD_LETTER: &str = "
 insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
        error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
-       previous, created_at, updated_at, died_at, retention_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 1, ?19, ?20, ?20, ?21, ?20)";
+       previous, created_at, updated_at, died_at, retention_at, letter)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 1, ?19, ?20, ?20, ?21, ?20,
+        ?22)";
 
 fn create(
     write: &mut Write<'_>,
@@ -85,6 +95,7 @@ fn create(
     ))?;
     write.failures.at(FailurePoint::InsertLetter)?;
     let fatal = prepared.fatal();
+    let row = write.numbers.next_letter();
     write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
         admitted.id.bytes(),
         captured.source,
@@ -107,8 +118,8 @@ fn create(
         previous.as_ref().map(LetterId::bytes),
         admitted.captured_at.ms(),
         admitted.died_at.ms(),
+        row,
     ])?;
-    let row = write.conn.last_insert_rowid();
     for (ordinal, attempt) in (1_u32..).zip(&prepared.attempts) {
         add_attempt(write, row, ordinal, 1, attempt)?;
     }
@@ -125,18 +136,11 @@ fn create(
     Ok(Receipt { letter: admitted.id, outcome: Outcome::Created })
 }
 
-const INCIDENT_OF: &str = "select incident from fingerprints where fingerprint = ?1";
-
 pub(super) fn incident_of(
     write: &Write<'_>,
     fingerprint: &Fingerprint,
 ) -> Result<Option<IncidentId>, StoreError> {
-    let known = write
-        .conn
-        .prepare_cached(INCIDENT_OF)?
-        .query_row([fingerprint.as_str()], |row| row.get(0).map(IncidentId::from_bytes))
-        .optional()?;
-    Ok(known)
+    incidents::of_fingerprint(write.conn, fingerprint.as_str())
 }
 
 /// The incident of the letter's fingerprint, opened now if this is the first letter of it.
@@ -243,6 +247,7 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
             if added > 0 {
                 touch(write, met.row, met.known.died_at, admitted.captured_at)?;
             }
+            note(write, prepared, "duplicate");
             return Ok(Receipt { letter: id, outcome: Outcome::Duplicate });
         }
         Some(Ok(Next::Moves { status, place: _, life: Life::Next })) => {
@@ -377,8 +382,8 @@ pub(super) fn add_attempt(
 
 pub(super) const ADD_LIFE: &str = "
 insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
-       sha256, fatal, retry_count, max_retries, redrive, reported)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+       sha256, fatal, retry_count, max_retries, redrive, reported, rowid)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 fn add_life(
     write: &Write<'_>,
@@ -389,7 +394,7 @@ fn add_life(
 ) -> Result<(), StoreError> {
     let admitted = &prepared.admitted;
     let captured = &admitted.captured;
-    write.conn.prepare_cached(ADD_LIFE)?.execute((
+    write.conn.prepare_cached(ADD_LIFE)?.execute(rusqlite::params![
         row,
         life,
         admitted.captured_at.ms(),
@@ -406,7 +411,8 @@ fn add_life(
         captured.max_retries,
         captured.mark.as_ref().map(|mark| mark.redrive.bytes()),
         &prepared.reported,
-    ))?;
+        write.numbers.next_life(),
+    ])?;
     Ok(())
 }
 
@@ -425,14 +431,27 @@ fn counted(prepared: &Prepared, status: Status) -> Counted {
     }
 }
 
+/// Counts it for whoever watches this instance.
+fn note(write: &mut Write<'_>, prepared: &Prepared, kind: &'static str) {
+    let captured = &prepared.admitted.captured;
+    write.tally.note(Move {
+        kind,
+        source: captured.source.clone(),
+        queue: captured.queue.clone(),
+        letter_type: captured.letter_type.clone(),
+        rule: String::new(),
+    });
+}
+
 fn tell(
-    write: &Write<'_>,
+    write: &mut Write<'_>,
     prepared: &Prepared,
     kind: &'static str,
     letter: LetterId,
     incident: IncidentId,
     life: u32,
 ) -> Result<(), StoreError> {
+    note(write, prepared, kind);
     let detail = (life > 1).then(|| format!("{{\"life\":{life}}}"));
     events::add(
         write,

@@ -6,6 +6,7 @@ pub(super) mod change;
 mod detail;
 pub(super) mod fetch;
 pub(super) mod follow;
+pub(super) mod list;
 pub(super) mod queues;
 mod row;
 
@@ -45,7 +46,7 @@ impl Enqueued {
 
 /// Enqueues all jobs, or none and says which one stands in the way.
 pub(super) fn enqueue(
-    write: &Write<'_>,
+    write: &mut Write<'_>,
     jobs: &[Enqueued],
     at: Time,
 ) -> Result<Result<(), JobId>, StoreError> {
@@ -56,19 +57,25 @@ pub(super) fn enqueue(
             Some((_, _, Place::Live | Place::Archived)) => true,
             Some((_, _, Place::Deleted)) | None => false,
         };
-        if letter_keeps_it || !seen.insert(id) || row::standing(write.conn, id)?.is_some() {
+        // Of one job the insert itself says whether its id is taken; of several, none may be written before all are
+        // known to be new.
+        let stands = jobs.len() > 1 && row::standing(write.conn, id)?.is_some();
+        if letter_keeps_it || stands || !seen.insert(id) {
             return Ok(Err(id));
         }
     }
     let mut depths = Depths::default();
     for Enqueued { packed, events, .. } in jobs {
-        if !row::put(write, packed, 0)? {
-            return Err(StoreError::Corrupt(format!("job {} appeared meanwhile", packed.job.id)));
+        let id = packed.job.id;
+        match (row::put(write, packed, 0)?, jobs.len()) {
+            (true, _) => {}
+            (false, 1) => return Ok(Err(id)),
+            (false, _) => return Err(StoreError::Corrupt(format!("job {id} appeared meanwhile"))),
         }
         depths.add(&packed.job.queue, packed.job.state, 1);
-        tell(write, packed.job.id, events, at)?;
+        tell(write, id, events, at)?;
     }
-    depths.flush(write, at)?;
+    depths.defer(write, at);
     Ok(Ok(()))
 }
 
@@ -108,6 +115,25 @@ pub(super) fn due(conn: &Connection, at: Time, limit: usize) -> Result<Vec<Store
         due.push(row::read(row)?);
     }
     Ok(due)
+}
+
+/// Jobs that a worker holds, in the order they came in.
+pub(super) fn held_by(conn: &Connection, worker: &str, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+    let columns = row::COLUMNS;
+    let mut statement = conn.prepare_cached(&format!(
+        "select {columns}
+           from jobs indexed by jobs_held
+          where worker = ?1
+            and state = 'active'
+          order by job
+          limit ?2"
+    ))?;
+    let mut found = statement.query((worker, limit as i64))?;
+    let mut held = Vec::new();
+    while let Some(row) = found.next()? {
+        held.push(row::read(row)?);
+    }
+    Ok(held)
 }
 
 const NEXT_DUE: &str = "

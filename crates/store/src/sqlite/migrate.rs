@@ -12,6 +12,8 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
     (4, include_str!("migrations/0004_jobs.sql")),
+    (5, include_str!("migrations/0005_trash.sql")),
+    (6, include_str!("migrations/0006_workers.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

@@ -1,6 +1,6 @@
 //! Operations: a selection frozen in chunks, then a decision worked off on it in chunks. The rows are the progress.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{LetterId, OperationId};
@@ -17,11 +17,12 @@ use super::verdicts::carry_out;
 use super::writer::Write;
 use crate::StoreError;
 use crate::audit::Actor;
-use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
+use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Skipped, Verb};
 
 const OPEN: &str = "
-insert into operations (id, action, state, actor, reason, filter, expected, opened_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role,
+       request)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
     let decision = &operation.decision;
@@ -33,10 +34,18 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
         &decision.actor.name,
         &decision.reason,
         &filter,
-        operation.expected as i64,
+        operation.expected.number() as i64,
         decision.at.ms(),
+        matches!(operation.expected, Expected::AtMost(_)),
+        &decision.actor.role,
+        decision.actor.request.as_deref(),
     ))?;
-    // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
+    let count = match operation.expected {
+        // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
+        Expected::Exactly(number) => number,
+        // Nobody said a number: it is written with the one that is found.
+        Expected::AtMost(_) => return Ok(()),
+    };
     let entry = NewEntry {
         at: decision.at,
         actor: &decision.actor,
@@ -44,14 +53,14 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
         letter: None,
         operation: Some(operation.id),
         filter: Some(&filter),
-        count: operation.expected,
+        count,
         reason: decision.reason.as_deref(),
     };
     audit::add(write, &entry)
 }
 
 const OPERATION: &str = "
-select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at
+select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most
   from operations
  where id = ?1";
 
@@ -63,6 +72,7 @@ pub(super) fn operation(conn: &Connection, id: OperationId) -> Result<Option<Ope
 
 fn read(row: &Row<'_>) -> Result<Operation, StoreError> {
     let (verb, state): (String, String) = (row.get(1)?, row.get(2)?);
+    let expected = row.get::<_, i64>(6)? as u64;
     Ok(Operation {
         id: OperationId::from_bytes(row.get(0)?),
         verb: Verb::parse(&verb).ok_or_else(|| unknown("action", &verb))?,
@@ -70,7 +80,7 @@ fn read(row: &Row<'_>) -> Result<Operation, StoreError> {
         actor: row.get(3)?,
         reason: row.get(4)?,
         filter: row.get(5)?,
-        expected: row.get::<_, i64>(6)? as u64,
+        expected: if row.get(12)? { Expected::AtMost(expected) } else { Expected::Exactly(expected) },
         total: row.get::<_, i64>(7)? as u64,
         done: row.get::<_, i64>(8)? as u64,
         skipped: row.get::<_, i64>(9)? as u64,
@@ -111,17 +121,12 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
     for (letter, life) in &chunk {
         total += add.execute((id.bytes(), total as i64 + 1, letter, life))? as u64;
     }
-    let state = match (complete, total.cmp(&operation.expected)) {
-        (_, std::cmp::Ordering::Greater) | (true, std::cmp::Ordering::Less) => OperationState::Refused,
-        (true, std::cmp::Ordering::Equal) if total == 0 => OperationState::Done,
-        (true, std::cmp::Ordering::Equal) => OperationState::Working,
-        (false, _) => OperationState::Freezing,
-    };
+    let state = after_chunk(operation.expected, total, complete);
     let ended = matches!(state, OperationState::Refused | OperationState::Done);
     conn.prepare_cached(
         "update operations
             set total = ?2, state = ?3, frozen_died_at = coalesce(?4, frozen_died_at),
-                frozen_id = coalesce(?5, frozen_id), finished_at = ?6
+                frozen_id = coalesce(?5, frozen_id), finished_at = ?6, left_over = ?7
           where id = ?1",
     )?
     .execute((
@@ -131,11 +136,51 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
         end.map(|(died_at, _)| died_at),
         end.map(|(_, letter)| letter),
         ended.then_some(operation.opened_at.ms()),
+        if state == OperationState::Refused { total as i64 } else { 0 },
     ))?;
-    if state == OperationState::Refused {
-        conn.prepare_cached("delete from selections where operation = ?1")?.execute([id.bytes()])?;
+    if matches!(operation.expected, Expected::AtMost(_)) && state != OperationState::Freezing {
+        record_found(write, &operation, total)?;
     }
     expect(conn, id)
+}
+
+const ASKED_BY: &str = "select role, request from operations where id = ?1";
+
+/// Puts what was asked for without a number on record, with the number that was found.
+fn record_found(write: &Write<'_>, operation: &Operation, count: u64) -> Result<(), StoreError> {
+    let (role, request): (Option<String>, Option<String>) = write
+        .conn
+        .prepare_cached(ASKED_BY)?
+        .query_row([operation.id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let actor = Actor { name: operation.actor.clone(), role: role.unwrap_or_default(), request };
+    let entry = NewEntry {
+        at: operation.opened_at,
+        actor: &actor,
+        action: operation.verb.name(),
+        letter: None,
+        operation: Some(operation.id),
+        filter: Some(&operation.filter),
+        count,
+        reason: operation.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+/// What an operation becomes when so many letters are listed, and perhaps all.
+fn after_chunk(expected: Expected, total: u64, complete: bool) -> OperationState {
+    let too_few = match expected {
+        Expected::Exactly(number) => total < number,
+        Expected::AtMost(_) => false,
+    };
+    if total > expected.number() || (complete && too_few) {
+        OperationState::Refused
+    } else if !complete {
+        OperationState::Freezing
+    } else if total == 0 {
+        OperationState::Done
+    } else {
+        OperationState::Working
+    }
 }
 
 /// Some letters of a list that is being frozen.
@@ -245,8 +290,12 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?
         .collect::<Result<_, _>>()?;
+    let until = Instant::now() + Duration::from_millis(limits::DECISION_MS_MAX);
     let (mut done, mut skipped) = (0, 0);
     for (ordinal, letter, life) in chunk {
+        if done + skipped > 0 && moves_content(operation.verb) && Instant::now() > until {
+            break;
+        }
         let outcome = decide_frozen(write, LetterId::from_bytes(letter), life, &decision, id)?;
         match outcome {
             None => done += 1,
@@ -264,6 +313,14 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
     expect(conn, id)
 }
 
+/// Whether a verb moves what letters hold, so that a chunk may take as long as that is large.
+const fn moves_content(verb: Verb) -> bool {
+    match verb {
+        Verb::Retry | Verb::Delete | Verb::Restore => true,
+        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Hold | Verb::Release => false,
+    }
+}
+
 /// Returns why the letter was skipped, or nothing if it was decided.
 fn decide_frozen(
     write: &mut Write<'_>,
@@ -272,11 +329,18 @@ fn decide_frozen(
     decision: &Decision,
     operation: OperationId,
 ) -> Result<Option<String>, StoreError> {
-    let now: Option<u32> = write
-        .conn
-        .prepare_cached("select life from dead_letter_queue where id = ?1")?
-        .query_row([letter.bytes()], |row| row.get(0))
-        .optional()?;
+    let life_of = match decision.verb {
+        Verb::Restore => "select life from trash where id = ?1",
+        Verb::Resolve
+        | Verb::Discard
+        | Verb::Reopen
+        | Verb::Hold
+        | Verb::Release
+        | Verb::Retry
+        | Verb::Delete => "select life from dead_letter_queue where id = ?1",
+    };
+    let now: Option<u32> =
+        write.conn.prepare_cached(life_of)?.query_row([letter.bytes()], |row| row.get(0)).optional()?;
     match now {
         None => return Ok(Some("the letter is gone".into())),
         Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
@@ -286,6 +350,8 @@ fn decide_frozen(
         Decided::Done => Ok(None),
         Decided::Refused(refused) => Ok(Some(refused.to_string())),
         Decided::Unknown => Ok(Some("the letter is gone".into())),
+        Decided::NoWayBack => Ok(Some("its source takes nothing back".into())),
+        Decided::Replaced => Ok(Some("another letter has taken its key".into())),
     }
 }
 
@@ -302,22 +368,41 @@ pub(super) fn working(conn: &Connection, limit: usize) -> Result<Vec<OperationId
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-const DROP_LISTS: &str = "
-delete from selections
- where operation in (select id from operations where state = ?1 and opened_at < ?2)";
-
 const DROP_UNFROZEN: &str = "
 update operations
-   set state = ?1, finished_at = ?2
+   set state = ?1, finished_at = ?2, left_over = total
  where state = ?3
    and opened_at < ?2";
 
 pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u64, StoreError> {
     let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
-    write.conn.prepare_cached(DROP_LISTS)?.execute((freezing, opened_before.ms()))?;
     let dropped =
         write.conn.prepare_cached(DROP_UNFROZEN)?.execute((refused, opened_before.ms(), freezing))?;
     Ok(dropped as u64)
+}
+
+const LEFT_OVER: &str = "
+select id
+  from operations indexed by operations_left_over
+ where left_over > 0
+ order by opened_at, id
+ limit 1";
+
+const DROP_CHUNK: &str = "
+delete from selections
+ where operation = ?1
+   and ordinal <= (select min(ordinal) - 1 + ?2 from selections where operation = ?1)";
+
+/// Drops a bounded part of a refused list; says whether there was one.
+pub(super) fn drop_chunk(write: &Write<'_>) -> Result<bool, StoreError> {
+    let conn = write.conn;
+    let found: Option<[u8; 16]> =
+        conn.prepare_cached(LEFT_OVER)?.query_row([], |row| row.get(0)).optional()?;
+    let Some(id) = found else { return Ok(false) };
+    let dropped = conn.prepare_cached(DROP_CHUNK)?.execute((id, limits::FREEZE_ROWS_PER_WRITE as i64))?;
+    conn.prepare_cached("update operations set left_over = iif(?2 = 0, 0, left_over - ?2) where id = ?1")?
+        .execute((id, dropped as i64))?;
+    Ok(true)
 }
 
 const SKIPPED: &str = "

@@ -45,9 +45,7 @@ impl Readers {
         let joined = tokio::task::spawn_blocking(move || {
             // Held inside: a caller that goes away must not let a fifth reader in while this one still works.
             let permit = permit;
-            let mut conn = readers.connection()?;
-            let until = Instant::now() + read_max;
-            conn.progress_handler(10_000, Some(move || Instant::now() > until))?;
+            let conn = readers.connection(read_max)?;
             let result = work(&conn);
             readers.idle.lock().unwrap_or_else(|broken| broken.into_inner()).push(conn);
             drop(permit);
@@ -59,11 +57,32 @@ impl Readers {
         })
     }
 
-    fn connection(&self) -> Result<Connection, StoreError> {
+    /// Runs a read of a row or two on the thread that asks: handing it to another one would take longer than the read.
+    pub async fn read_here<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&Connection) -> Result<T, StoreError>,
+    {
+        let closed = |_| StoreError::Unavailable { doing: "shutting down", source: None };
+        let _permit = self.permits.acquire().await.map_err(closed)?;
+        let conn = self.connection(Duration::from_millis(limits::READ_MS_MAX))?;
+        let result = work(&conn);
+        self.idle.lock().unwrap_or_else(|broken| broken.into_inner()).push(conn);
+        result
+    }
+
+    /// A connection whose statements are stopped when they take longer than that in all.
+    fn connection(&self, read_max: Duration) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(|broken| broken.into_inner()).pop();
-        if let Some(conn) = idle {
-            return Ok(conn);
-        }
+        let mut conn = match idle {
+            Some(conn) => conn,
+            None => self.open()?,
+        };
+        let until = Instant::now() + read_max;
+        conn.progress_handler(10_000, Some(move || Instant::now() > until))?;
+        Ok(conn)
+    }
+
+    fn open(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(&self.path, flags)?;
         conn.execute_batch("pragma query_only = on; pragma cache_size = -4000; pragma busy_timeout = 5000;")?;

@@ -106,6 +106,41 @@ pub(super) fn seen(conn: &Connection) -> Result<Regrouping, StoreError> {
     report(conn, progress(conn)?)
 }
 
+/// The revision that all lives are grouped by; nothing while some are not.
+pub(super) fn settled_revision(conn: &Connection) -> Result<Option<String>, StoreError> {
+    let progress = progress(conn)?;
+    Ok(if progress.towards.is_none() { Some(progress.reached) } else { None })
+}
+
+/// Sees to it that lives are regrouped that come back from the trash, from the number `first` on: the rules may have
+/// changed while they were away, and a regrouping that is on its way may have passed them by.
+pub(super) fn catch_up(
+    write: &Write<'_>,
+    grouped_by: Option<&str>,
+    first: i64,
+    at: Time,
+) -> Result<(), StoreError> {
+    let mut progress = progress(write.conn)?;
+    match (&progress.towards, progress.stage) {
+        (None, _) if grouped_by == Some(progress.reached.as_str()) => return Ok(()),
+        (None, _) => {
+            progress.towards = Some(progress.reached.clone());
+            progress.begun_at = at.ms();
+            progress.position = first - 1;
+            progress.stage = Stage::Stragglers;
+        }
+        // All that is there at its end is looked at.
+        (Some(_), Stage::Lives) => return Ok(()),
+        (Some(_), Stage::Stragglers) => {}
+        (Some(_), Stage::Emptied) => {
+            progress.position = first - 1;
+            progress.stage = Stage::Stragglers;
+        }
+    }
+    progress.bound = last_life(write.conn)?;
+    keep(write, &progress)
+}
+
 const NEXT_LIVES: &str = "
 select v.rowid, l.source, l.queue, l.type, l.tenant, v.fingerprint, a.error_type, a.error_code, a.message, a.detail
   from lives v

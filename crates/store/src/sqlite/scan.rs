@@ -77,7 +77,7 @@ impl Candidates {
         let indexed = bodies::last_indexed(conn)?;
         let last: Option<i64> =
             conn.prepare_cached("select max(rowid) from lives")?.query_row([], |row| row.get(0))?;
-        let behind = last.unwrap_or(0) - indexed;
+        let behind = (last.unwrap_or(0) - indexed).max(0);
         if behind > limits::CANDIDATES_MAX {
             return Ok(None);
         }

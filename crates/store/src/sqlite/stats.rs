@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::counters::Dimension;
 use super::rows;
 use crate::StoreError;
+use crate::job::SOURCE;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 
 const BY_VALUE: &str = "
@@ -24,37 +25,25 @@ having n > 0
 
 pub(super) fn stats(conn: &Connection, of: StatsOf) -> Result<Stats, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
-    let only = match of {
-        StatsOf::All => None,
-        StatsOf::Only(status) => Some(status.name()),
+    let stats = match of {
+        StatsOf::All => of_letters(conn, None)?,
+        StatsOf::Only(status) => of_letters(conn, Some(status))?,
+        StatsOf::Jobs(status) => of_jobs(conn, status)?,
     };
-    let by = |dimension: Dimension| -> Result<Vec<(String, u64)>, StoreError> {
-        let mut statement = conn.prepare_cached(BY_VALUE)?;
-        let values = statement
-            .query_map((dimension.name(), only, limits::STATS_VALUES_MAX as i64), |row| {
-                Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
-            })?
-            .collect::<Result<_, _>>()?;
-        Ok(values)
+    drop(snapshot);
+    Ok(stats)
+}
+
+fn of_letters(conn: &Connection, only: Option<Status>) -> Result<Stats, StoreError> {
+    let by = |dimension| by_value(conn, dimension, only);
+    let by_status = by_status(conn, Dimension::All, "")?;
+    let total = by_status.iter().filter(|(name, _)| only.is_none_or(|only| only.name() == **name));
+    let end = |direction| match only {
+        Some(status) => death(conn, "letters_by_status", "status = ?1", &[status.name()], direction),
+        None => death(conn, "letters_by_death", "1", &[], direction),
     };
-    let by_status: BTreeMap<&'static str, u64> =
-        terms(conn)?.into_iter().map(|(status, letters)| (status.name(), letters)).collect();
-    let total =
-        by_status.iter().filter(|(name, _)| only.is_none_or(|only| only == **name)).map(|(_, n)| n).sum();
-    let end = |direction: &str| -> Result<Option<Time>, StoreError> {
-        let (index, guard) = match only {
-            Some(_) => ("letters_by_status", "where status = ?1"),
-            None => ("letters_by_death", "where ?1 is null"),
-        };
-        let sql = format!(
-            "select died_at from dead_letter_queue indexed by {index} {guard} order by died_at {direction} limit 1"
-        );
-        let ms: Option<i64> = conn.prepare_cached(&sql)?.query_row([only], |row| row.get(0)).optional()?;
-        Ok(ms.map(Time::from_ms))
-    };
-    let stats = Stats {
-        total,
-        by_status,
+    Ok(Stats {
+        total: total.map(|(_, letters)| letters).sum(),
         by_source: by(Dimension::Source)?,
         by_queue: by(Dimension::Queue)?,
         by_type: by(Dimension::Type)?,
@@ -62,29 +51,92 @@ pub(super) fn stats(conn: &Connection, of: StatsOf) -> Result<Stats, StoreError>
         by_class: by(Dimension::Class)?,
         oldest_at: end("asc")?,
         newest_at: end("desc")?,
-    };
-    drop(snapshot);
-    Ok(stats)
+        by_status,
+    })
 }
 
-/// Live letters by status, from the counters.
-fn terms(conn: &Connection) -> Result<Vec<(Status, u64)>, StoreError> {
+/// Letters of jobs, which are counted and found by themselves.
+fn of_jobs(conn: &Connection, status: Status) -> Result<Stats, StoreError> {
+    let by = |dimension| by_value(conn, dimension, Some(status));
+    let by_status = by_status(conn, Dimension::Source, SOURCE)?;
+    let end = |direction| death(conn, "letters_of_jobs", OF_JOBS, &[status.name()], direction);
+    Ok(Stats {
+        total: by_status.get(status.name()).copied().unwrap_or(0),
+        by_queue: by(Dimension::JobQueue)?,
+        by_type: by(Dimension::JobType)?,
+        by_error_type: by(Dimension::JobErrorType)?,
+        oldest_at: end("asc")?,
+        newest_at: end("desc")?,
+        by_status,
+        ..Stats::default()
+    })
+}
+
+/// The source is not bound: the index holds no others, and SQLite has to see that.
+const OF_JOBS: &str = "source = 'jobs' and status = ?1";
+
+fn by_value(
+    conn: &Connection,
+    dimension: Dimension,
+    only: Option<Status>,
+) -> Result<Vec<(String, u64)>, StoreError> {
+    let binds = (dimension.name(), only.map(Status::name), limits::STATS_VALUES_MAX as i64);
+    let mut statement = conn.prepare_cached(BY_VALUE)?;
+    let values = statement.query_map(binds, |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
+    Ok(values.collect::<Result<_, _>>()?)
+}
+
+/// The first or the last death of the letters that an index holds.
+fn death(
+    conn: &Connection,
+    index: &str,
+    guard: &str,
+    binds: &[&str],
+    direction: &str,
+) -> Result<Option<Time>, StoreError> {
+    let sql = death_sql(index, guard, direction);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let ms: Option<i64> =
+        statement.query_row(rusqlite::params_from_iter(binds), |row| row.get(0)).optional()?;
+    Ok(ms.map(Time::from_ms))
+}
+
+fn death_sql(index: &str, guard: &str, direction: &str) -> String {
+    format!(
+        "select died_at
+           from dead_letter_queue indexed by {index}
+          where {guard}
+          order by died_at {direction}
+          limit 1"
+    )
+}
+
+/// Live letters by status, from the counters of one value.
+fn terms(conn: &Connection, dimension: Dimension, value: &str) -> Result<Vec<(Status, u64)>, StoreError> {
     let mut statement = conn
-        .prepare_cached("select letters from counters where dimension = ?1 and value = '' and term = ?2")?;
+        .prepare_cached("select letters from counters where dimension = ?1 and value = ?2 and term = ?3")?;
     Status::ALL
         .into_iter()
         .map(|status| {
             let letters: Option<i64> =
-                statement.query_row((Dimension::All.name(), status.name()), |row| row.get(0)).optional()?;
+                statement.query_row((dimension.name(), value, status.name()), |row| row.get(0)).optional()?;
             Ok((status, letters.unwrap_or(0).max(0) as u64))
         })
         .collect()
 }
 
+fn by_status(
+    conn: &Connection,
+    dimension: Dimension,
+    value: &str,
+) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    Ok(terms(conn, dimension, value)?.into_iter().map(|(status, letters)| (status.name(), letters)).collect())
+}
+
 pub(super) fn ledger(conn: &Connection, by: LedgerBy) -> Result<Ledger, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
     let statuses = match by {
-        LedgerBy::Counters => terms(conn)?,
+        LedgerBy::Counters => terms(conn, Dimension::All, "")?,
         LedgerBy::Recount => recount(conn)?,
     };
     let mut ledger = Ledger::default();
@@ -166,3 +218,29 @@ select count(*)
               group by f.incident) r on r.incident = i.id
  where i.letters <> coalesce(r.letters, 0)
     or i.unsettled <> coalesce(r.unsettled, 0)";
+
+#[cfg(test)]
+mod tests {
+    use super::super::migrate;
+    use super::*;
+
+    #[test]
+    fn deaths_are_found_at_the_ends_of_an_index() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut conn, 0).unwrap();
+        for (index, guard) in
+            [("letters_by_death", "1"), ("letters_by_status", "status = ?1"), ("letters_of_jobs", OF_JOBS)]
+        {
+            for direction in ["asc", "desc"] {
+                let sql = format!("explain query plan {}", death_sql(index, guard, direction));
+                let mut statement = conn.prepare(&sql).unwrap();
+                let binds = vec!["x"; statement.parameter_count()];
+                let steps =
+                    statement.query_map(rusqlite::params_from_iter(binds), |row| row.get("detail")).unwrap();
+                let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+                assert_eq!(steps.len(), 1, "{steps:?}");
+                assert!(steps[0].contains(&format!("COVERING INDEX {index}")), "{steps:?}");
+            }
+        }
+    }
+}

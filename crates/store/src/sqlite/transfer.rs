@@ -15,6 +15,7 @@ use super::decisions;
 use super::events::{self, NewEvent};
 use super::incidents::{self, Opening};
 use super::insert::{ADD_KEY, ADD_LIFE, add_attempt, incident_of, latest_of_key};
+use super::jobs::follow::{follow, names_a_job};
 use super::letters;
 use super::writer::Write;
 use crate::StoreError;
@@ -125,6 +126,9 @@ fn import_one(write: &mut Write<'_>, packed: &Packed, by: &Actor) -> Result<Impo
         Met::Earlier => return Ok(Imported::Behind),
         Met::Other(other) => return Ok(Imported::Conflict(other)),
     };
+    if names_a_job(write.conn, &letter.source, &letter.event_id, key)? {
+        return Ok(Imported::Conflict(letter.id));
+    }
     write.conn.prepare_cached(ADD_KEY)?.execute((
         key.0,
         generation,
@@ -141,6 +145,10 @@ fn import_one(write: &mut Write<'_>, packed: &Packed, by: &Actor) -> Result<Impo
     add_lives(write, packed, row)?;
     decisions::add_past(write, letter.id, past)?;
     count(write, import);
+    match status_here(letter) {
+        Status::Pending => follow(write, letter.id, import.at)?,
+        Status::Reprocessing | Status::Resolved | Status::Discarded => {}
+    }
     let event = NewEvent {
         at: import.at,
         kind: "dead_letter.imported",
@@ -229,9 +237,9 @@ const ADD_LETTER: &str = "
 insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
        error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
        ever_sent, held_at, held_by, hold_reason, resolution_timestamp, resolution_strategy, resolved_by,
-       resolution_notes, previous, created_at, updated_at, died_at, retention_at)
+       resolution_notes, previous, created_at, updated_at, died_at, retention_at, letter)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-        ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
+        ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)";
 
 fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
     let Exported { letter, ever_sent, lives, .. } = &import.exported;
@@ -241,6 +249,7 @@ fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) 
         return Err(StoreError::Corrupt("a letter without a fatal attempt was to be imported".into()));
     };
     let (hold, resolution) = (letter.hold.as_ref(), letter.resolution.as_ref());
+    let row = write.numbers.next_letter();
     write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
         letter.id.bytes(),
         letter.source,
@@ -274,8 +283,8 @@ fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) 
         letter.updated_at.ms(),
         letter.died_at.ms(),
         letter.retention_at.ms(),
+        row,
     ])?;
-    let row = write.conn.last_insert_rowid();
     let words = indexed_text(&letter.letter_type, &fatal.error_type, &fatal.message);
     write
         .conn
@@ -289,7 +298,7 @@ fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreEr
     let mut add = write.conn.prepare_cached(ADD_LIFE)?;
     let lives = import.exported.lives.iter().zip(&import.groupings).zip(&packed.lives);
     for (((life, envelope), (grouping, _)), PackedLife { headers, body, reported }) in lives {
-        add.execute((
+        add.execute(rusqlite::params![
             row,
             life.life,
             life.captured_at.ms(),
@@ -306,7 +315,8 @@ fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreEr
             life.max_retries,
             life.redrive.as_ref().map(|redrive| redrive.bytes()),
             reported,
-        ))?;
+            write.numbers.next_life(),
+        ])?;
     }
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! Moves of single letters: each is one guarded update whose states come from the machine.
 
 use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::job::reenqueue::Override;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, HoldRule, Place, Refused, Row, Standing, Status};
 use lazaret_core::time::Time;
-use rusqlite::{OptionalExtension, ToSql};
+use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
-use super::jobs::follow::follow;
+use super::jobs::follow::{Retried, follow, job_of, retry, withdraw};
 use super::rows;
+use super::trash::{self, Carried};
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
@@ -61,7 +63,7 @@ pub(super) fn apply(
             return Ok(Decided::Done);
         }
     }
-    match standing(write, letter)? {
+    match standing(write.conn, letter)? {
         Some(standing) => Ok(Decided::Refused(Refused { action, standing })),
         None => Ok(Decided::Unknown),
     }
@@ -100,11 +102,7 @@ fn update(
         Mark::Claims => ", sent_at = null",
         Mark::Sends => ", sent_at = ?4, ever_sent = 1",
     };
-    let guard = match row.hold {
-        HoldRule::Any => "",
-        HoldRule::Free => "and held_at is null",
-        HoldRule::Held => "and held_at is not null",
-    };
+    let guard = guard(row.hold);
     let columns = rows::COUNTED_COLUMNS;
     let mut statement = write.conn.prepare_cached(&format!(
         "update dead_letter_queue
@@ -121,15 +119,24 @@ fn update(
     Ok(Some(counted))
 }
 
+/// What a rule about the hold asks of the row.
+pub(super) const fn guard(rule: HoldRule) -> &'static str {
+    match rule {
+        HoldRule::Any => "",
+        HoldRule::Free => "and held_at is null",
+        HoldRule::Held => "and held_at is not null",
+    }
+}
+
 const STANDING: &str = "select status, place, held_at is not null from dead_letter_queue where id = ?1";
 
-fn standing(write: &Write<'_>, letter: LetterId) -> Result<Option<Standing>, StoreError> {
-    let found: Option<(String, String, bool)> = write
-        .conn
+/// How a letter stands, also one that was deleted.
+pub(super) fn standing(conn: &Connection, letter: LetterId) -> Result<Option<Standing>, StoreError> {
+    let found: Option<(String, String, bool)> = conn
         .prepare_cached(STANDING)?
         .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((status, place, held)) = found else { return Ok(None) };
+    let Some((status, place, held)) = found else { return trash::tombstone(conn, letter) };
     Ok(Some(Standing {
         status: rows::status(&status)?,
         place: rows::place(&place)?,
@@ -169,28 +176,72 @@ pub(super) fn carry_out(
     operation: Option<OperationId>,
 ) -> Result<Decided, StoreError> {
     let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
-    let mark = match decision.verb {
-        Verb::Resolve => Mark::Ends { strategy: Strategy::ManualResolution, by, notes: reason },
-        Verb::Discard => Mark::Ends { strategy: Strategy::Discard, by, notes: reason },
-        Verb::Reopen => Mark::Reopens,
-        Verb::Hold => Mark::Holds { by, reason },
-        Verb::Release => Mark::Releases,
+    let Carried { decided, job, incident } = match decision.verb {
+        Verb::Resolve => {
+            let mark = Mark::Ends { strategy: Strategy::ManualResolution, by, notes: reason };
+            settle(write, letter, decision, mark)?
+        }
+        Verb::Discard => {
+            settle(write, letter, decision, Mark::Ends { strategy: Strategy::Discard, by, notes: reason })?
+        }
+        Verb::Reopen => {
+            let moved = mark(write, letter, decision, Mark::Reopens)?;
+            if moved.decided == Decided::Done {
+                follow(write, letter, decision.at)?;
+            }
+            moved
+        }
+        Verb::Hold => mark(write, letter, decision, Mark::Holds { by, reason })?,
+        Verb::Release => mark(write, letter, decision, Mark::Releases)?,
+        Verb::Retry => {
+            let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at)?;
+            Carried { decided, job, incident: None }
+        }
+        Verb::Delete => trash::delete(write, letter, decision)?,
+        Verb::Restore => trash::restore(write, letter, decision)?,
     };
-    let decided = apply(write, letter, decision.verb.action(), mark, decision.at)?;
     if decided == Decided::Done {
-        let kind = decision.verb.event();
         let event = NewEvent {
             at: decision.at,
-            kind,
+            kind: decision.verb.event(),
             letter: Some(letter),
+            incident,
             operation,
+            job,
             actor: Some(by),
-            ..NewEvent::default()
+            detail: None,
         };
         events::add(write, &event)?;
-        if decision.verb == Verb::Reopen {
-            follow(write, letter, decision.at)?;
+        if decision.verb == Verb::Retry {
+            events::note(write, decision.verb.event(), letter, "")?;
         }
     }
     Ok(decided)
+}
+
+/// Moves a letter by hand within the table of live letters.
+fn mark(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+    mark: Mark<'_>,
+) -> Result<Carried, StoreError> {
+    let decided = apply(write, letter, decision.verb.action(), mark, decision.at)?;
+    Ok(Carried { decided, job: None, incident: None })
+}
+
+/// Ends a letter by hand; its job, which was in the dead letter, goes with it.
+fn settle(
+    write: &mut Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+    ends: Mark<'_>,
+) -> Result<Carried, StoreError> {
+    let moved = mark(write, letter, decision, ends)?;
+    if moved.decided == Decided::Done
+        && let Some(job) = job_of(write, letter)?
+    {
+        withdraw(write, job)?;
+    }
+    Ok(moved)
 }

@@ -12,9 +12,11 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::counters::Tally;
+use super::numbers::Numbers;
 use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::{FailurePoint, Failures};
+use crate::moves::Committed;
 
 /// The handle by which requests reach the writer's thread.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(super) struct Write<'a> {
     pub conn: &'a Connection,
     pub entropy: &'a Entropy,
     pub failures: &'a Failures,
+    pub numbers: &'a Numbers,
     /// Counter changes of the present request, written once per commit.
     pub tally: Tally,
 }
@@ -37,7 +40,9 @@ pub(super) struct Write<'a> {
 pub(super) struct Surroundings {
     pub entropy: Arc<Entropy>,
     pub failures: Arc<Failures>,
+    pub numbers: Arc<Numbers>,
     pub changes: Arc<watch::Sender<u64>>,
+    pub committed: Arc<Committed>,
 }
 
 trait Request: Send {
@@ -182,18 +187,28 @@ fn commit_group(
     loop {
         around.failures.at(FailurePoint::Begin)?;
         conn.prepare_cached("begin immediate")?.execute([])?;
-        if let Some(tally) = run_all(conn, taken, waiting, around) {
-            let write =
-                Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
-            tally.flush(&write)?;
+        if let Some(mut tally) = run_all(conn, taken, waiting, around) {
+            let moves = tally.take_moves();
+            tally.flush(&begin(conn, around))?;
             around.failures.at(FailurePoint::Commit)?;
             conn.prepare_cached("commit")?.execute([])?;
+            around.committed.add(moves);
             return Ok(());
         }
         // Some failures, a full disk among them, have ended the transaction already.
         if !conn.is_autocommit() {
             conn.execute_batch("rollback")?;
         }
+    }
+}
+
+fn begin<'a>(conn: &'a Connection, around: &'a Surroundings) -> Write<'a> {
+    Write {
+        conn,
+        entropy: &around.entropy,
+        failures: &around.failures,
+        numbers: &around.numbers,
+        tally: Tally::default(),
     }
 }
 
@@ -214,8 +229,7 @@ fn run_all(
                 continue;
             }
             letters += request.letters();
-            let mut write =
-                Write { conn, entropy: &around.entropy, failures: &around.failures, tally: Tally::default() };
+            let mut write = begin(conn, around);
             if !request.run(&mut write) {
                 return None;
             }

@@ -29,6 +29,11 @@ pub async fn agree(store: &dyn Store) {
         let mut expected = counted(&letters, |letter| letter.status == status);
         expected.by_status = counted(&letters, |_| true).by_status;
         assert_eq!(store.stats(StatsOf::Only(status)).await.unwrap(), expected, "{status}");
+        let of_job = |letter: &Letter| letter.source == SOURCE;
+        let mut expected = counted(&letters, |letter| of_job(letter) && letter.status == status);
+        expected.by_status = counted(&letters, of_job).by_status;
+        (expected.by_source, expected.by_class) = (Vec::new(), Vec::new());
+        assert_eq!(store.stats(StatsOf::Jobs(status)).await.unwrap(), expected, "jobs, {status}");
     }
     positions_grow(store).await;
     queues_hold_their_jobs(store).await;

@@ -199,9 +199,15 @@ fn filter(incidents: Vec<IncidentId>) -> impl Strategy<Value = Filter> {
     let path =
         select(vec!["$.a.b", "$.a.b=1", "$..b", "$.a[?@==1]", "$.c=ab Timed", "$.n=12345678901234567890"]);
     let header = select(vec!["$.trace", "$.trace=ab", "$[?@=='a']"]);
-    let content = (rarely(search.clone()), rarely(paths(path.boxed())), rarely(paths(header.boxed())));
+    let part = select(vec!["a", "ab Timed", "\"b\":", "payload", "ü", "x"]).prop_map(str::to_owned);
+    let content = (
+        rarely(search.clone()),
+        rarely(btree_set(part, 1..3)),
+        rarely(paths(path.boxed())),
+        rarely(paths(header.boxed())),
+    );
     (names, choices, times, rarely(search), content).prop_map(|(names, choices, times, search, content)| {
-        let (body, path, header_path) = content;
+        let (body, contains, path, header_path) = content;
         let [queue, letter_type, error_type, code, source, subscriber, aggregate, tenant, event_id] =
             names.try_into().unwrap();
         let (class, status, incident, held) = choices;
@@ -227,6 +233,7 @@ fn filter(incidents: Vec<IncidentId>) -> impl Strategy<Value = Filter> {
             retries,
             words,
             body: Words::of(&body),
+            contains,
             path,
             header_path,
         }

@@ -4,17 +4,18 @@ use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::job::state::JobState;
-use lazaret_core::letter::{Resolution, Strategy};
+use lazaret_core::letter::{Captured, Resolution, Strategy};
 use lazaret_core::lifecycle::{Action, Refused, Standing, Status};
 use lazaret_core::time::Time;
 use lazaret_store::decision::Verb;
 use lazaret_store::job::{Changed, LetterEffect, SOURCE, StoredJob, key_of};
 use lazaret_store::page::LetterHistory;
+use lazaret_store::stats::StatsOf;
 
 use crate::jobs::{ack, change, enqueue, fail, fetch, moved, new, stored, told};
-use crate::rig::{Rig, at};
+use crate::rig::{Rig, at, dying};
 
-const DYING: &str = r#""retry":{"max_attempts":2,"initial_interval":"PT1S","jitter":false,
+pub const DYING: &str = r#""retry":{"max_attempts":2,"initial_interval":"PT1S","jitter":false,
     "on_exhaustion":"dead_letter"}"#;
 
 /// Runs a job that has two attempts until it is in its last one.
@@ -26,19 +27,19 @@ async fn wear_out(rig: &Rig, id: JobId, ms: i64) {
 }
 
 /// Runs a job until it is in the dead letter, from a time on.
-async fn kill(rig: &Rig, id: JobId, ms: i64) {
+pub async fn kill(rig: &Rig, id: JobId, ms: i64) {
     wear_out(rig, id, ms).await;
     let job = fail(rig, id, "second", at(ms + 1_300)).await;
     assert!(job.in_dead_letter);
 }
 
-async fn dead(rig: &Rig) -> JobId {
+pub async fn dead(rig: &Rig) -> JobId {
     let id = enqueue(rig, vec![new(rig, DYING, at(0))], at(0)).await[0];
     kill(rig, id, 0).await;
     id
 }
 
-async fn letter(rig: &Rig, id: JobId) -> LetterHistory {
+pub async fn letter(rig: &Rig, id: JobId) -> LetterHistory {
     rig.store().letter_of_job(id).await.unwrap().expect("the job has a letter")
 }
 
@@ -166,17 +167,30 @@ pub async fn a_retried_job_that_ends_otherwise_discards_its_letter(rig: &mut Rig
     }
 }
 
-pub async fn a_letter_settled_by_hand_keeps_its_job_where_it_is(rig: &mut Rig) {
+pub async fn a_letter_settled_by_hand_has_no_job_until_it_is_reopened(rig: &mut Rig) {
     for (verb, status) in [(Verb::Resolve, Status::Resolved), (Verb::Discard, Status::Discarded)] {
         let id = dead(rig).await;
         let found = letter(rig, id).await.letter.id;
+        let before = stored(rig, id).await;
+        let commits = *rig.store().changes().borrow();
         rig.done(found, verb, at(5_000)).await;
-        let (before, dump) = (stored(rig, id).await, rig.dump().await);
+        assert_eq!(*rig.store().changes().borrow(), commits + 1, "both in one commit");
+        assert_eq!(rig.store().job(id).await.unwrap(), None);
+        let dump = rig.dump().await;
         let refused = Refused { action: Action::Redrive, standing: Standing::live(status) };
-        assert_eq!(retry(rig, id, at(6_000)).await, Changed::Refused(refused));
+        let nothing = StoredJob { job: before.job.clone(), version: 0 };
+        let after = before.job.clone().retried_from_dead_letter(&Override::default(), at(6_000)).unwrap();
+        let out = LetterEffect::Redrive(found);
+        assert_eq!(change(rig, &nothing, after, out, at(6_000)).await, Changed::Refused(refused));
         assert_eq!(rig.dump().await, dump, "what is refused changes nothing");
+        let again = vec![(Job { id, ..new(rig, "", at(6_000)) }, Vec::new())];
+        assert_eq!(
+            rig.store().enqueue_jobs(again, at(6_000)).await.unwrap(),
+            Err(id),
+            "the letter has the id"
+        );
         rig.done(found, Verb::Reopen, at(7_000)).await;
-        assert_eq!(stored(rig, id).await, before);
+        assert_eq!(stored(rig, id).await.job, before.job);
         assert_eq!(retry(rig, id, at(8_000)).await, Changed::Done);
         fetch(rig, &["default"], 1, at(8_001)).await;
         ack(rig, id, at(8_002)).await;
@@ -229,4 +243,20 @@ pub async fn a_job_without_a_row_is_made_from_its_letter(rig: &mut Rig) {
     assert_eq!(change(rig, &nothing, after.clone(), redrive.clone(), at(5)).await, Changed::Done);
     assert_eq!(stored(rig, after.id).await, StoredJob { job: after.clone(), version: 1 });
     assert_eq!(change(rig, &nothing, after, redrive, at(6)).await, Changed::Stale);
+}
+
+pub async fn letters_of_jobs_are_counted_by_themselves(rig: &mut Rig) {
+    let id = dead(rig).await;
+    let own = Captured { queue: "default".into(), ..dying("e1", at(-5_000)) };
+    rig.create(own, at(0)).await;
+    let jobs = async |status| rig.store().stats(StatsOf::Jobs(status)).await.unwrap();
+    let pending = jobs(Status::Pending).await;
+    assert_eq!((pending.total, pending.oldest_at, pending.newest_at), (1, Some(at(1_300)), Some(at(1_300))));
+    assert_eq!(pending.by_queue, [("default".to_owned(), 1)]);
+    assert_eq!(pending.by_type, [("order.ship".to_owned(), 1)]);
+    assert_eq!(pending.by_error_type, [("Boom".to_owned(), 1)]);
+    assert_eq!(retry(rig, id, at(5_000)).await, Changed::Done);
+    assert_eq!(jobs(Status::Pending).await.total, 0);
+    assert_eq!((jobs(Status::Pending).await.by_queue, jobs(Status::Pending).await.oldest_at), (vec![], None));
+    assert_eq!(jobs(Status::Reprocessing).await.by_queue, [("default".to_owned(), 1)]);
 }

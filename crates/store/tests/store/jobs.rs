@@ -10,7 +10,7 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::time::Time;
 use lazaret_store::job::{Changed, JobChange, JobEvent, LetterEffect, SOURCE, StoredJob};
 
-use crate::rig::{Rig, at};
+use crate::rig::{Rig, ana, at};
 
 /// A job as a client enqueues it, with these options.
 pub fn new(rig: &Rig, options: &str, at: Time) -> Job {
@@ -49,7 +49,7 @@ pub async fn stored(rig: &Rig, id: JobId) -> StoredJob {
 
 pub async fn change(rig: &Rig, before: &StoredJob, after: Job, letter: LetterEffect, at: Time) -> Changed {
     let before = (before.job.id, before.version);
-    let change = JobChange { before, after, letter, events: told("job.changed"), at };
+    let change = JobChange { before, after, letter, events: told("job.changed"), by: None, at };
     rig.store().change_job(change).await.unwrap()
 }
 
@@ -290,7 +290,7 @@ pub async fn a_change_of_an_old_version_changes_nothing(rig: &mut Rig) {
 
 pub async fn a_paused_queue_gives_nothing_until_it_goes_on(rig: &mut Rig) {
     let store = rig.shared();
-    store.pause_queue("new".into(), true, at(0)).await.unwrap();
+    store.pause_queue("new".into(), true, ana(), at(0)).await.unwrap();
     let jobs = ["new", "other"].map(|queue| new(rig, &format!(r#""queue":"{queue}""#), at(1)));
     let ids = enqueue(rig, jobs.to_vec(), at(1)).await;
     let queues = store.queues().await.unwrap();
@@ -299,7 +299,7 @@ pub async fn a_paused_queue_gives_nothing_until_it_goes_on(rig: &mut Rig) {
     assert_eq!(seen, [("new", true, at(0)), ("other", false, at(1))]);
     assert_eq!(fetch(rig, &["new", "other"], 10, at(2)).await, [ids[1]]);
     assert!(fetch(rig, &["new"], 10, at(2)).await.is_empty());
-    store.pause_queue("new".into(), false, at(3)).await.unwrap();
+    store.pause_queue("new".into(), false, ana(), at(3)).await.unwrap();
     assert_eq!(fetch(rig, &["new"], 10, at(4)).await, [ids[0]]);
 }
 
@@ -353,7 +353,7 @@ pub async fn jobs_outlive_a_restart(rig: &mut Rig) {
     for id in &ids {
         before.push(stored(rig, *id).await);
     }
-    rig.store().pause_queue("slow".into(), true, at(6)).await.unwrap();
+    rig.store().pause_queue("slow".into(), true, ana(), at(6)).await.unwrap();
     let queues = rig.store().queues().await.unwrap();
     rig.reopen().await;
     for (id, before) in ids.iter().zip(before) {

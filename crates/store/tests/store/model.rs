@@ -1,6 +1,6 @@
 //! Case: any sequence of captures, claims and decisions leaves each letter where the machine says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Captured, Outcome};
@@ -36,6 +36,8 @@ enum Step {
     Advance(ClaimStep),
     Settle(Settlement),
     Decide(Verb),
+    /// Restores the first letter that the event ever had.
+    RestoreFirst,
     Restart,
 }
 
@@ -50,7 +52,8 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
         60 => any::<bool>().prop_map(Step::Claim),
         100 => select(ClaimStep::ALL.to_vec()).prop_map(Step::Advance),
         60 => settlement.prop_map(Step::Settle),
-        120 => select(Verb::ALL.to_vec()).prop_map(Step::Decide),
+        160 => select(Verb::ALL.to_vec()).prop_map(Step::Decide),
+        10 => select(vec![Step::RestoreFirst]),
         1 => select(vec![Step::Restart]),
     ];
     (0..EVENTS, step)
@@ -61,6 +64,7 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
 struct Paper {
     id: LetterId,
     status: Status,
+    place: Place,
     held: bool,
     life: u32,
     claim: Option<(RedriveId, ClaimStep)>,
@@ -70,15 +74,16 @@ struct Paper {
 
 impl Paper {
     fn standing(&self) -> Standing {
-        Standing { status: self.status, place: Place::Live, held: self.held, content_kept: true }
+        Standing { status: self.status, place: self.place, held: self.held, content_kept: true }
     }
 
     /// Moves as the machine says.
     fn apply(&mut self, action: Action) -> Result<(), Refused> {
-        let Next::Moves { status, life, .. } = self.standing().after(action)? else {
+        let Next::Moves { status, place, life } = self.standing().after(action)? else {
             panic!("a live letter never gives way to a new one");
         };
         self.status = status;
+        self.place = place;
         self.life += u32::from(life == Life::Next);
         match action {
             Action::Hold => self.held = true,
@@ -94,7 +99,15 @@ impl Paper {
     }
 }
 
-type Papers = BTreeMap<u8, Paper>;
+/// All letters that an event ever had, in order.
+type Papers = BTreeMap<u8, Vec<Paper>>;
+
+/// The letter that the event's key stands for: the one that is not deleted, else the newest.
+fn standing_of(papers: &mut [Paper]) -> &mut Paper {
+    let live = papers.iter().position(|paper| paper.place == Place::Live);
+    let at = live.unwrap_or(papers.len() - 1);
+    &mut papers[at]
+}
 
 pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
     let mut runner = TestRunner::deterministic();
@@ -110,12 +123,24 @@ pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
             let now = at((sequence * STEPS + n) as i64 * 1_000);
             match step {
                 Step::Die | Step::Repeat | Step::Marked(_) => {
-                    capture(rig, &mut papers, event, &step, now).await
+                    capture(rig, papers.entry(event).or_default(), event, &step, now).await
                 }
                 Step::Restart => rig.reopen().await,
-                Step::Claim(_) | Step::Advance(_) | Step::Settle(_) | Step::Decide(_) => {
-                    if let Some(paper) = papers.get_mut(&event) {
-                        act(rig, paper, step, now).await;
+                Step::RestoreFirst => {
+                    if let Some(papers) = papers.get_mut(&event) {
+                        decide(rig, papers, 0, Verb::Restore, now).await;
+                    }
+                }
+                Step::Decide(verb) => {
+                    if let Some(papers) = papers.get_mut(&event) {
+                        let id = standing_of(papers).id;
+                        let which = papers.iter().position(|paper| paper.id == id).unwrap();
+                        decide(rig, papers, which, verb, now).await;
+                    }
+                }
+                Step::Claim(_) | Step::Advance(_) | Step::Settle(_) => {
+                    if let Some(papers) = papers.get_mut(&event) {
+                        act(rig, standing_of(papers), step, now).await;
                     }
                 }
             }
@@ -125,22 +150,32 @@ pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
     }
 }
 
-async fn capture(rig: &Rig, papers: &mut Papers, event: u8, step: &Step, now: Time) {
+async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now: Time) {
     let anew = dying(&format!("e{event}"), now.plus_ms(-1));
-    let Some(paper) = papers.get_mut(&event) else {
-        let id = rig.create(anew.clone(), now).await;
-        let paper = Paper {
+    if papers.iter().all(|paper| paper.place == Place::Deleted) {
+        // Whatever is told of a letter that was deleted is told of a new one.
+        let told = match (step, papers.last()) {
+            (Step::Repeat, Some(paper)) => paper.last.clone(),
+            (Step::Marked(_), Some(paper)) => {
+                Captured { mark: mark(paper.id, paper.life, rig.run_id()), ..anew }
+            }
+            _ => anew,
+        };
+        let id = rig.create(told.clone(), now).await;
+        assert_eq!(rig.letter(id).await.previous, papers.last().map(|paper| paper.id));
+        papers.push(Paper {
             id,
             status: Status::Pending,
+            place: Place::Live,
             held: false,
             life: 1,
             claim: None,
             ever_sent: false,
-            last: anew,
-        };
-        papers.insert(event, paper);
+            last: Captured { mark: None, ..told },
+        });
         return;
-    };
+    }
+    let paper = standing_of(papers);
     let being_sent = matches!(paper.claim, Some((_, ClaimStep::Sending | ClaimStep::Sent)));
     let died = if paper.ever_sent || being_sent { Outcome::Relapse } else { Outcome::Recurred };
     let (captured, outcome) = match step {
@@ -171,7 +206,10 @@ async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
     match step {
         Step::Claim(again) => {
             let run = if again { run } else { rig.run_id() };
-            let expected = paper.apply(Action::Redrive).map_err(ClaimRefused::from);
+            let expected = match paper.place {
+                Place::Deleted => Err(ClaimRefused::Unknown(id)),
+                Place::Live | Place::Archived => paper.apply(Action::Redrive).map_err(ClaimRefused::from),
+            };
             assert_eq!(rig.claim(id, paper.life, run, now).await.map(drop), expected);
             if expected.is_ok() {
                 paper.claim = Some((run, ClaimStep::Claimed));
@@ -206,12 +244,27 @@ async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
                 paper.ever_sent |= action != Action::Unclaim;
             }
         }
-        Step::Decide(verb) => {
-            let expected = paper.apply(verb.action()).map_or_else(Decided::Refused, |()| Decided::Done);
-            assert_eq!(rig.decide(id, verb, now).await, expected, "{verb:?} on {paper:?}");
+        Step::Die | Step::Repeat | Step::Marked(_) | Step::Decide(_) | Step::RestoreFirst | Step::Restart => {
+            unreachable!("done elsewhere")
         }
-        Step::Die | Step::Repeat | Step::Marked(_) | Step::Restart => unreachable!("done elsewhere"),
     }
+}
+
+async fn decide(rig: &Rig, papers: &mut [Paper], which: usize, verb: Verb, now: Time) {
+    let other_lives = papers.iter().any(|paper| paper.id != papers[which].id && paper.place == Place::Live);
+    let paper = &mut papers[which];
+    let before = paper.clone();
+    let expected = match (verb, paper.apply(verb.action())) {
+        (_, Err(refused)) => Decided::Refused(refused),
+        (Verb::Restore, Ok(())) if other_lives => Decided::Replaced,
+        // These are no letters of jobs.
+        (Verb::Retry, Ok(())) => Decided::NoWayBack,
+        (_, Ok(())) => Decided::Done,
+    };
+    if expected != Decided::Done {
+        *paper = before;
+    }
+    assert_eq!(rig.decide(paper.id, verb, now).await, expected, "{verb:?} on {paper:?}");
 }
 
 /// Asserts that the store and the papers tell the same.
@@ -219,10 +272,19 @@ async fn compare(rig: &Rig, papers: &Papers, done: &[(u8, Step)]) {
     let ledger = rig.store().ledger(LedgerBy::Recount).await.unwrap();
     assert_eq!((ledger.difference(), ledger.wrong_counters), (0, 0), "after {done:?}");
     let counted = [ledger.pending, ledger.reprocessing, ledger.resolved, ledger.discarded];
+    let (live, gone): (Vec<&Paper>, Vec<&Paper>) =
+        papers.values().flatten().partition(|paper| paper.place == Place::Live);
     let expected =
-        Status::ALL.map(|status| papers.values().filter(|paper| paper.status == status).count() as u64);
+        Status::ALL.map(|status| live.iter().filter(|paper| paper.status == status).count() as u64);
     assert_eq!(counted, expected, "after {done:?}");
-    for paper in papers.values() {
+    assert_eq!(ledger.deleted, gone.len() as u64, "after {done:?}");
+    let trash: BTreeSet<_> =
+        rig.store().trash(None, 1_000).await.unwrap().iter().map(|kept| (kept.letter, kept.status)).collect();
+    assert_eq!(trash, gone.iter().map(|paper| (paper.id, paper.status)).collect(), "after {done:?}");
+    for paper in gone {
+        assert!(rig.store().history(paper.id).await.unwrap().is_none(), "after {done:?}");
+    }
+    for paper in live {
         let found = rig.history(paper.id).await;
         let letter = &found.letter;
         assert_eq!(

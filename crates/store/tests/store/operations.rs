@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_core::letter::Captured;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits::{DECISION_ROWS_PER_WRITE, FREEZE_ROWS_PER_WRITE};
-use lazaret_store::decision::{OperationState, Verb};
+use lazaret_store::decision::{Expected, OperationState, Verb};
 use lazaret_store::stats::StatsOf;
 
 use crate::rig::{Rig, ana, at, captured, dying, error};
@@ -15,7 +15,10 @@ pub async fn a_frozen_list_is_decided_in_chunks(rig: &mut Rig) {
     rig.create_many(count as i64, at(0)).await;
     let id = rig.open_operation(Verb::Discard, "queue:orders", count as u64, at(10)).await;
     let opened = rig.store().operation(id).await.unwrap().unwrap();
-    assert_eq!((opened.state, opened.expected, opened.total), (OperationState::Freezing, count as u64, 0));
+    assert_eq!(
+        (opened.state, opened.expected.number(), opened.total),
+        (OperationState::Freezing, count as u64, 0)
+    );
     let (frozen, calls) = rig.freeze(id).await;
     assert_eq!((frozen.state, frozen.total, calls), (OperationState::Working, count as u64, 2));
     assert_eq!(rig.store().stats(StatsOf::All).await.unwrap().by_status["pending"], count as u64);
@@ -45,6 +48,63 @@ pub async fn another_count_than_expected_decides_nothing(rig: &mut Rig) {
     }
     assert_eq!(rig.find("status:pending").await.len(), 5);
     assert_eq!(rig.store().working_operations(10).await.unwrap(), []);
+}
+
+pub async fn up_to_a_bound_whatever_matches_is_decided(rig: &mut Rig) {
+    rig.create_many(5, at(0)).await;
+    for (bound, state) in
+        [(4, OperationState::Refused), (5, OperationState::Working), (1_000_000, OperationState::Working)]
+    {
+        let expected = Expected::AtMost(bound);
+        let id = rig.open_expecting(Verb::Hold, "queue:orders", expected, at(10)).await;
+        let (frozen, _) = rig.freeze(id).await;
+        assert_eq!((frozen.expected, frozen.state, frozen.total), (expected, state, 5));
+        assert_eq!(rig.store().operation(id).await.unwrap(), Some(frozen));
+        let done = if state == OperationState::Refused { 0 } else { 5 };
+        assert_eq!(rig.work(id, at(20)).await.0.done, done);
+        let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+        // On record is what was found, and not the bound.
+        assert_eq!((entry.operation, entry.count, entry.actor), (Some(id), 5, ana()));
+    }
+    let id = rig.open_expecting(Verb::Hold, "queue:nowhere", Expected::AtMost(7), at(10)).await;
+    assert_eq!(rig.freeze(id).await.0.state, OperationState::Done);
+    assert_eq!(rig.store().audit(None, 1).await.unwrap()[0].count, 0);
+}
+
+pub async fn a_long_list_that_is_refused_is_dropped_part_by_part(rig: &mut Rig) {
+    let count = FREEZE_ROWS_PER_WRITE as i64 * 2 + 500;
+    rig.create_many(count, at(0)).await;
+    for expected in [count as u64 + 1, count as u64 - 1] {
+        let id = rig.open_operation(Verb::Discard, "queue:orders", expected, at(10)).await;
+        for _ in 0..2 {
+            assert_eq!(rig.store().freeze(id).await.unwrap().state, OperationState::Freezing);
+        }
+        let changes = rig.store().changes();
+        let commits = *changes.borrow();
+        let refused = rig.store().freeze(id).await.unwrap();
+        assert_eq!((refused.state, refused.total), (OperationState::Refused, count as u64));
+        let parts = *changes.borrow() - commits;
+        assert!(parts > 3, "one commit to refuse it and one for each part, not {parts}");
+        assert_eq!(listed(rig).await, 0);
+        assert_eq!(rig.store().operation(id).await.unwrap(), Some(refused));
+    }
+    // The same of a list whose caller went away while it was frozen.
+    let id = rig.open_operation(Verb::Discard, "queue:orders", count as u64, at(10)).await;
+    for _ in 0..2 {
+        rig.store().freeze(id).await.unwrap();
+    }
+    let changes = rig.store().changes();
+    let commits = *changes.borrow();
+    assert_eq!(rig.store().drop_unfrozen(at(20)).await.unwrap(), 1);
+    assert!(*changes.borrow() - commits > 2);
+    assert_eq!(listed(rig).await, 0);
+}
+
+/// Rows of frozen lists.
+async fn listed(rig: &Rig) -> usize {
+    let dump = rig.dump().await;
+    let rows = dump.lines().skip_while(|line| *line != "selections").skip(1);
+    rows.take_while(|line| line.starts_with(' ')).count()
 }
 
 pub async fn too_many_letters_are_refused_before_all_are_frozen(rig: &mut Rig) {
@@ -194,13 +254,7 @@ pub async fn an_operation_whose_caller_went_away_is_dropped(rig: &mut Rig) {
     assert_eq!(rig.find("status:pending").await.len() as i64, count);
     assert_eq!(rig.freeze(young).await.0.state, OperationState::Working);
     assert_eq!(rig.store().drop_unfrozen(at(99)).await.unwrap(), 0);
-    let dump = rig.dump().await;
-    let listed = dump
-        .lines()
-        .skip_while(|line| *line != "selections")
-        .skip(1)
-        .take_while(|line| line.starts_with(' '));
-    assert_eq!(listed.count() as i64, count, "nothing is left of the dropped list");
+    assert_eq!(listed(rig).await as i64, count, "nothing is left of the dropped list");
 }
 
 pub async fn operations_wait_in_the_order_they_were_opened(rig: &mut Rig) {

@@ -7,10 +7,12 @@ use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::incident::IncidentState;
 use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_core::time::Time;
+use lazaret_store::decision::Verb;
 use lazaret_store::incident::{Incident, IncidentQuery};
 use lazaret_store::regroup::{NewGrouping, OldGrouping, RegroupBatch, Regrouping};
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 
+use crate::books;
 use crate::rig::{Rig, at, captured, dying};
 
 /// A way of grouping that looks at the message alone, told apart by its name.
@@ -47,6 +49,15 @@ async fn step(
 ) -> Regrouping {
     let old = rig.store().old_groupings(size).await.unwrap();
     assert!(old.len() <= size);
+    write_step(rig, revision, &old, group).await
+}
+
+async fn write_step(
+    rig: &Rig,
+    revision: &str,
+    old: &[OldGrouping],
+    group: impl Fn(&OldGrouping) -> Grouping,
+) -> Regrouping {
     let (looked_at, up_to) = (old.len() as u64, old.last().map(|life| life.position));
     let lives = old
         .iter()
@@ -109,6 +120,66 @@ pub async fn a_group_that_falls_apart_leaves_its_id_to_the_first_part(rig: &mut 
         open(rig).await.iter().map(|incident| (incident.id, incident.letters)).collect();
     assert_eq!(letters, BTreeMap::from([(id, 2), (split, 1)]));
     assert!(rig.told().await.contains(&"incident.split".to_owned()));
+}
+
+pub async fn letters_deleted_while_they_are_regrouped_are_passed_by(rig: &mut Rig) {
+    let ids = rig.create_many(10, at(0)).await;
+    let group = |life: &OldGrouping| by_message("new", &life.error.message);
+    rig.store().regrouping("new".into(), begun()).await.unwrap();
+    // Read before they go, written after: the batch knows lives that are not there any more.
+    let old = rig.store().old_groupings(4).await.unwrap();
+    for id in [ids[1], ids[2], ids[9]] {
+        rig.done(id, Verb::Delete, at(50)).await;
+    }
+    rig.done(ids[2], Verb::Restore, at(60)).await;
+    write_step(rig, "new", &old, group).await;
+    // This one gets the place of nobody, though the newest is gone.
+    let late = rig.create(dying("late", at(70)), at(70)).await;
+    let mut state = rig.store().regrouped().await.unwrap();
+    while state.towards.is_some() {
+        state = step(rig, "new", 3, group).await;
+        // Whatever stage it is in, those that come back are not left behind.
+        if rig.store().history(ids[1]).await.unwrap().is_none() {
+            rig.done(ids[1], Verb::Restore, at(80)).await;
+        }
+    }
+    let expected = by_message("new", "connection refused").fingerprint;
+    for id in ids[..9].iter().chain([&late]) {
+        assert_eq!(rig.letter(*id).await.fingerprint, expected, "{id}");
+    }
+    assert_eq!(open(rig).await.len(), 1);
+}
+
+pub async fn a_letter_restored_after_the_rules_changed_is_grouped_by_them(rig: &mut Rig) {
+    for (deleted_at, restored_at) in [(0, 1), (0, 2), (1, 2), (0, 9), (2, 9)] {
+        rig.store().reset().await.unwrap();
+        let revision = format!("{deleted_at} {restored_at}");
+        let group = |life: &OldGrouping| by_message(&revision, &life.error.message);
+        let ids = rig.create_many(3, at(0)).await;
+        let incident = rig.letter(ids[0]).await.incident;
+        let mut state = rig.store().regrouping(revision.clone(), begun()).await.unwrap();
+        for n in 0.. {
+            if n == deleted_at {
+                rig.done(ids[0], Verb::Delete, at(50)).await;
+            }
+            if n == restored_at {
+                rig.done(ids[0], Verb::Restore, at(60)).await;
+                state = rig.store().regrouped().await.unwrap();
+            }
+            if n > restored_at && state.towards.is_none() {
+                break;
+            }
+            if state.towards.is_some() {
+                state = step(rig, &revision, 100, group).await;
+            }
+        }
+        assert_eq!(state.reached, revision);
+        let letter = rig.letter(ids[0]).await;
+        let expected = by_message(&revision, "connection refused").fingerprint;
+        assert_eq!((letter.fingerprint, letter.incident), (expected, incident), "{revision}");
+        assert_eq!(open(rig).await.len(), 1);
+        books::agree(rig.store()).await;
+    }
 }
 
 pub async fn two_groups_that_become_one_are_found_under_both_ids(rig: &mut Rig) {

@@ -15,7 +15,7 @@ use lazaret_core::letter::{Admitted, Captured, Letter, Outcome, Receipt, Redrive
 use lazaret_core::time::Time;
 use lazaret_store::audit::Actor;
 use lazaret_store::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep};
-use lazaret_store::decision::{Decided, Decision, NewOperation, Operation, OperationState, Verb};
+use lazaret_store::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, PageQuery};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::{Store, StoreError};
@@ -195,6 +195,16 @@ impl Rig {
 
     /// Opens an operation on what a filter in its text form finds.
     pub async fn open_operation(&self, verb: Verb, filter: &str, expected: u64, at: Time) -> OperationId {
+        self.open_expecting(verb, filter, Expected::Exactly(expected), at).await
+    }
+
+    pub async fn open_expecting(
+        &self,
+        verb: Verb,
+        filter: &str,
+        expected: Expected,
+        at: Time,
+    ) -> OperationId {
         let id = OperationId::mint(at, self.mint());
         let filter = Filter::from_text(filter).unwrap();
         let operation = NewOperation { id, decision: decision(verb, at), filter, expected };

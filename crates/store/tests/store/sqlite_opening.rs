@@ -3,11 +3,12 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 use lazaret_store::incident::IncidentQuery;
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::sqlite::{Mode, SqliteStore};
-use lazaret_store::stats::LedgerBy;
+use lazaret_store::stats::{LedgerBy, StatsOf};
 use lazaret_store::{Store, StoreError};
 use rusqlite::Connection;
 
@@ -208,5 +209,26 @@ async fn a_store_of_the_first_format_is_brought_forward_with_everything_in_it() 
     let state = store.regrouping("1".into(), until).await.unwrap();
     assert_eq!((state.towards.as_deref(), state.total), (Some("1"), 2));
     assert_eq!(store.old_groupings(10).await.unwrap().len(), 2);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn letters_of_jobs_from_before_are_counted_by_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    first_format(folder.path());
+    let conn = Connection::open(folder.path().join("lazaret.db")).unwrap();
+    conn.execute_batch(
+        "update dead_letter_queue set source = 'jobs' where letter = 1;
+         update counters set value = 'jobs' where dimension = 'source' and term = 'pending';",
+    )
+    .unwrap();
+    drop(conn);
+    let store = opened(folder.path(), Mode::Real).unwrap();
+    assert_eq!(store.ledger(LedgerBy::Recount).await.unwrap().wrong_counters, 0);
+    let stats = store.stats(StatsOf::Jobs(Status::Pending)).await.unwrap();
+    let one = |value: &str| vec![(value.to_owned(), 1)];
+    assert_eq!((stats.total, stats.by_queue, stats.by_type), (1, one("orders"), one("order.created")));
+    assert_eq!((stats.by_error_type, stats.newest_at), (one("E"), Some(Time::from_ms(1_763_175_600_000))));
+    assert_eq!(store.stats(StatsOf::Jobs(Status::Resolved)).await.unwrap().total, 0);
     store.close().await.unwrap();
 }

@@ -8,6 +8,7 @@ use lazaret_store::Store;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::OperationState;
 use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::worker::Wish;
 use rusqlite::Connection;
 
 fn new() -> (SqliteStore, Connection, tempfile::TempDir) {
@@ -36,6 +37,7 @@ fn the_schema_takes_exactly_the_words_of_the_types() {
     assert_eq!(allowed(&conn, "claims", "step"), ClaimStep::ALL.map(ClaimStep::name));
     assert_eq!(allowed(&conn, "operations", "state"), OperationState::ALL.map(OperationState::name));
     assert_eq!(allowed(&conn, "jobs", "state"), JobState::ALL.map(JobState::name));
+    assert_eq!(allowed(&conn, "workers", "wish"), Wish::ALL.map(Wish::name));
     let statement = conn.prepare("select * from queues").unwrap();
     let counted: Vec<&str> = statement.column_names().skip(3).collect();
     assert_eq!(counted, JobState::ALL.map(JobState::name));

@@ -39,11 +39,11 @@ fn import(rig: &Rig, exported: Exported) -> Import {
     Import { exported, groupings, at: at(1_000_000) }
 }
 
-async fn export(rig: &Rig, ids: &[LetterId]) -> Vec<Exported> {
+pub async fn export(rig: &Rig, ids: &[LetterId]) -> Vec<Exported> {
     rig.store().export(ids.to_vec()).await.unwrap()
 }
 
-async fn put_in(rig: &Rig, exported: Vec<Exported>) -> Vec<Imported> {
+pub async fn put_in(rig: &Rig, exported: Vec<Exported>) -> Vec<Imported> {
     let letters = exported.into_iter().map(|one| import(rig, one)).collect();
     rig.store().import(letters, ana(), at(1_000_000)).await.unwrap()
 }

@@ -3,7 +3,7 @@
 
 use lazaret_core::time::Time;
 
-use crate::answers::event::Event;
+use crate::answers::event::{Event, EventDetail};
 use crate::output::{Paint, Screen, escape, fit};
 
 /// Below this an id, of which no part is of any use, leaves no room for words and gets a line for itself.
@@ -90,8 +90,8 @@ fn paint(kind: &str) -> Option<Paint> {
 
 /// The id to go on with: of the letter, or what else the event is about.
 fn id(event: &Event) -> &str {
-    let first = event.letter_id.as_ref().or(event.incident_id.as_ref()).or(event.operation_id.as_ref());
-    first.map_or("", String::as_str)
+    let ids = [&event.letter_id, &event.incident_id, &event.operation_id, &event.job_id];
+    ids.into_iter().flatten().next().map_or("", String::as_str)
 }
 
 /// Where there is room, the incident of a letter too.
@@ -104,6 +104,9 @@ fn ids(event: &Event) -> String {
 
 fn text(event: &Event) -> String {
     let mut parts = Vec::new();
+    if event.letter.is_none() {
+        parts.extend(job_or_worker(&event.detail));
+    }
     if let Some(letter) = &event.letter {
         parts.push(letter.letter_type.clone());
         parts.push(letter.queue.clone());
@@ -118,6 +121,20 @@ fn text(event: &Event) -> String {
     }
     parts.retain(|part| !part.is_empty());
     escape::line(&parts.join(" "))
+}
+
+/// What a job's event says beside its id; a worker's has its name and nothing else.
+fn job_or_worker(detail: &EventDetail) -> Vec<String> {
+    let mut parts = Vec::new();
+    parts.extend(detail.job_type.clone());
+    parts.extend(detail.queue.clone());
+    parts.extend(detail.attempt.map(|attempt| format!("run {attempt}")));
+    parts.extend(detail.worker_id.as_ref().map(|worker| format!("worker {worker}")));
+    if let Some(error) = &detail.error {
+        let message = error.message.as_deref().unwrap_or_default();
+        parts.push(format!("{}: {message}", error.error_type.as_deref().unwrap_or("error")));
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -154,6 +171,17 @@ mod tests {
                 serde_json::json!({"letterId": letter, "actor": "anna", "letter": about}),
             ),
             event("redrive.\u{1b}[2J", serde_json::json!({})),
+            event(
+                "job.failed",
+                serde_json::json!({"jobId": letter, "detail": {
+                    "job_type": "mail.send", "queue": "mails", "attempt": 2, "duration_ms": 7,
+                    "error": {"type": "SmtpError", "code": "421", "message": "busy\u{1b}[2J", "retryable": true},
+                }}),
+            ),
+            event(
+                "worker.quiet",
+                serde_json::json!({"actor": "anna", "detail": {"worker_id": "w\u{1b}[2J"}}),
+            ),
             event(
                 "incident.diagnosed.at.length",
                 serde_json::json!({"incidentId": incident, "detail": {"title": "時間外の時間外の時間外の時間外の時間外の時間外の"}}),

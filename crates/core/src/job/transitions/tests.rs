@@ -244,3 +244,14 @@ fn the_history_keeps_the_newest() {
     assert_eq!(job.errors.len(), limits::JOB_ERRORS_MAX);
     assert_eq!(job.errors.last().unwrap().attempt as usize, limits::JOB_ERRORS_MAX + 5);
 }
+
+#[test]
+fn a_silent_worker_keeps_what_it_took_or_asked_for_meanwhile() {
+    let held = job("").fetched(Some("w"), at(2_000), Some(600_000)).unwrap();
+    assert!(held.is_abandoned_since(at(2_000)) && !held.is_abandoned_since(at(1_999)));
+    let usual = held.clone().extended(at(5_000), None).unwrap();
+    assert!(usual.is_abandoned_since(at(5_000)) && !usual.is_abandoned_since(at(4_999)));
+    let longer = held.clone().extended(at(5_000), Some(660_000)).unwrap();
+    assert!(!longer.is_abandoned_since(at(5_000)) && longer.is_abandoned_since(at(65_000)));
+    assert!(!job("").is_abandoned_since(at(9_000)), "nobody holds it");
+}

@@ -27,6 +27,8 @@ pub(super) struct EventMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -67,6 +69,7 @@ impl From<&Event> for EventMessage {
             letter_id: event.letter.map(|id| id.to_string()),
             incident_id: event.incident.map(|id| id.to_string()),
             operation_id: event.operation.map(|id| id.to_string()),
+            job_id: event.job.map(|id| id.to_string()),
             actor: event.actor.clone(),
             detail: event.detail.clone().and_then(|text| RawValue::from_string(text).ok()),
             letter: event.about.as_deref().map(LetterSummary::from),

@@ -1,18 +1,18 @@
-//! Filters and pages of the dead letter as clients ask for them, in the query and in JSON.
+//! Pages of the dead letter and calls for many of its jobs as clients ask for them, in the query and in JSON.
 
-use lazaret_core::duration::Length;
-use lazaret_core::filter::When;
+use lazaret_core::cursor::Sort;
+use lazaret_core::filter::Filter;
 use lazaret_core::limits;
-use lazaret_core::time::{Time, TimeError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::jobs::dead::DeadFilter;
+use super::wanted::{KEYS, Key, Wanted};
 use crate::ojs::problem::{Code, Problem};
 use crate::ojs::queues::{read_offset, too_far};
 use crate::ojs::{given, read_limit};
 use crate::raw_json::shown;
 
 /// Which part of a list.
+#[derive(Debug)]
 pub(super) struct Paging {
     pub limit: usize,
     pub offset: usize,
@@ -21,6 +21,7 @@ pub(super) struct Paging {
 }
 
 /// Which page of a list, counted from 1.
+#[derive(Debug)]
 pub(super) struct Numbered {
     pub page: usize,
     pub per_page: usize,
@@ -33,142 +34,245 @@ impl Numbered {
     }
 }
 
-/// What a bulk call is about.
-pub(super) struct Bulk {
-    pub filter: DeadFilter,
-    pub expected: Option<u64>,
+/// What is listed, and how.
+#[derive(Debug)]
+pub(super) struct Listed<P> {
+    pub filter: Filter,
+    pub sort: Sort,
+    pub paging: P,
 }
 
-pub(super) fn list(pairs: &[(String, String)]) -> Result<(DeadFilter, Paging), Problem> {
-    let mut filter = DeadFilter::default();
+pub(super) fn list(pairs: &[(String, String)]) -> Result<Listed<Paging>, Problem> {
     let mut paging = Paging { limit: limits::PAGE_ROWS, offset: 0, cursor: None };
-    for (key, value) in said(pairs) {
+    let (filter, sort) = listed(pairs, |key, value| {
         match key {
             "limit" => paging.limit = read_limit("limit", value, limits::OJS_PAGE_ROWS_MAX)?,
             "offset" => paging.offset = read_offset(value)?,
             "cursor" => paging.cursor = Some(value.to_owned()),
             // A key that is not known narrows nothing, and a list does no harm.
-            _ => match set(&mut filter, key, value)? {
-                Key::Known | Key::Unknown => {}
-            },
+            _ => {}
         }
-    }
-    Ok((filter, paging))
+        Ok(())
+    })?;
+    Ok(Listed { filter, sort, paging })
 }
 
-pub(super) fn admin_list(pairs: &[(String, String)]) -> Result<(DeadFilter, Numbered), Problem> {
-    let mut filter = DeadFilter::default();
-    let mut numbered = Numbered { page: 1, per_page: limits::OJS_ADMIN_ROWS };
-    for (key, value) in said(pairs) {
+pub(super) fn admin_list(pairs: &[(String, String)]) -> Result<Listed<Numbered>, Problem> {
+    let mut paging = Numbered { page: 1, per_page: limits::OJS_ADMIN_ROWS };
+    let (filter, sort) = listed(pairs, |key, value| {
         match key {
-            "page" => numbered.page = read_limit("page", value, usize::MAX)?,
-            "per_page" => numbered.per_page = read_limit("per_page", value, limits::OJS_ADMIN_ROWS_MAX)?,
+            "page" => paging.page = read_limit("page", value, usize::MAX)?,
+            "per_page" => paging.per_page = read_limit("per_page", value, limits::OJS_ADMIN_ROWS_MAX)?,
             // A key that is not known narrows nothing, and a list does no harm.
-            _ => match set(&mut filter, key, value)? {
-                Key::Known | Key::Unknown => {}
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(Listed { filter, sort, paging })
+}
+
+/// What all lists understand; the rest is handed over.
+fn listed(
+    pairs: &[(String, String)],
+    mut rest: impl FnMut(&str, &str) -> Result<(), Problem>,
+) -> Result<(Filter, Sort), Problem> {
+    let mut wanted = Wanted::default();
+    let (mut by, mut order) = (By::Death, Order::Descending);
+    for (key, value) in pairs {
+        if wanted.take(key, value)? == Key::Known {
+            continue;
+        }
+        let Some(value) = given(value) else { continue };
+        match key.as_str() {
+            "sort" => by = read_sort(value)?,
+            "order" => order = read_order(value)?,
+            key => rest(key, value)?,
+        }
+    }
+    let sort = match (by, order) {
+        (By::Death, Order::Descending) => Sort::DiedAtDesc,
+        (By::Death, Order::Ascending) => Sort::DiedAtAsc,
+        (By::FirstDeath, Order::Descending) => Sort::CreatedAtDesc,
+        (By::FirstDeath, Order::Ascending) => Sort::CreatedAtAsc,
+    };
+    Ok((wanted.filter()?, sort))
+}
+
+#[derive(Clone, Copy)]
+enum By {
+    Death,
+    /// When the job came into the dead letter for the first time.
+    FirstDeath,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    Ascending,
+    Descending,
+}
+
+fn read_sort(value: &str) -> Result<By, Problem> {
+    match value {
+        "discarded_at" | "died_at" => Ok(By::Death),
+        "added_at" => Ok(By::FirstDeath),
+        _ => {
+            let message = format!("the dead letter cannot be sorted by `{}`", shown(value));
+            Err(Problem::new(Code::InvalidRequest, message)
+                .hint("known: discarded_at (also died_at), and added_at for the first time")
+                .detail("field", "sort"))
+        }
+    }
+}
+
+fn read_order(value: &str) -> Result<Order, Problem> {
+    match value {
+        "asc" => Ok(Order::Ascending),
+        "desc" => Ok(Order::Descending),
+        _ => {
+            let message = format!("order must be asc or desc, got `{}`", shown(value));
+            Err(Problem::new(Code::InvalidRequest, message).detail("field", "order"))
+        }
+    }
+}
+
+/// What a call for many is about.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    pub filter: Filter,
+    pub expected: Option<u64>,
+    pub reason: Option<String>,
+}
+
+/// How a call for many says that it is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Confirmed {
+    /// By `confirm: true`.
+    InWords,
+    /// By the address it is sent to.
+    ByPath,
+}
+
+/// Reads a call for many from query and body, which may each hold any part of it. A key that we do not know is refused:
+/// left out, it would mean more jobs than were meant.
+pub(super) fn bulk(pairs: &[(String, String)], body: &str, by: Confirmed) -> Result<Bulk, Problem> {
+    let mut call = Call::default();
+    for (key, value) in pairs {
+        call.pair(key, value)?;
+    }
+    for (key, value) in &object(body)? {
+        call.field(key, value)?;
+    }
+    call.read(by)
+}
+
+/// A call for many that is being read.
+#[derive(Default)]
+struct Call {
+    wanted: Wanted,
+    confirm: Option<bool>,
+    all: bool,
+    expected: Option<u64>,
+    reason: Option<String>,
+}
+
+impl Call {
+    fn pair(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+        if self.wanted.take(key, value)? == Key::Known {
+            return Ok(());
+        }
+        let Some(value) = given(value) else { return Ok(()) };
+        let json = match key {
+            "confirm" | "all" => match value {
+                "true" => Value::Bool(true),
+                "false" => Value::Bool(false),
+                _ => Value::String(value.to_owned()),
             },
+            "expected_count" => value.parse::<u64>().map_or(Value::Null, Value::from),
+            "reason" => Value::String(value.to_owned()),
+            _ => return Err(unknown(key)),
+        };
+        // A number that is none must not be taken for one that was left out.
+        if json.is_null() {
+            return Err(not_a("a number", key));
         }
+        self.field(key, &json)
     }
-    Ok((filter, numbered))
-}
 
-fn said(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
-    pairs.iter().filter_map(|(key, value)| Some((key.as_str(), given(value)?)))
-}
-
-/// Whether a key of a filter was known.
-#[derive(PartialEq, Eq)]
-enum Key {
-    Known,
-    Unknown,
-}
-
-fn set(filter: &mut DeadFilter, key: &str, value: &str) -> Result<Key, Problem> {
-    match key {
-        "queue" => filter.queue = Some(value.to_owned()),
-        "type" => filter.job_type = Some(value.to_owned()),
-        "error_type" => filter.error_type = Some(value.to_owned()),
-        "since" => filter.since = Some(when("since", value)?),
-        "until" => filter.until = Some(when("until", value)?),
-        _ => return Ok(Key::Unknown),
-    }
-    Ok(Key::Known)
-}
-
-/// A moment, or a length of time ago such as `24h`.
-fn when(key: &str, value: &str) -> Result<When, Problem> {
-    let bad = |message: String| Problem::new(Code::InvalidRequest, message).detail("field", key);
-    match Time::parse(value) {
-        Ok(time) => Ok(When::At(time)),
-        Err(error @ TimeError::NoZone(_)) => Err(bad(format!("{key}: {error}"))),
-        Err(error @ TimeError::Malformed(_)) => {
-            Length::parse(value).map(When::Ago).map_err(|_| bad(format!("{key}: {error}")))
+    fn field(&mut self, key: &str, value: &Value) -> Result<(), Problem> {
+        if self.wanted.take_json(key, value, &shown(key))? == Key::Known || value.is_null() {
+            return Ok(());
         }
+        match (key, value) {
+            ("filter", Value::Object(keys)) => self.filter(keys)?,
+            ("filter", _) => return Err(not_a("an object", key)),
+            ("confirm", Value::Bool(confirm)) => self.confirm = Some(*confirm),
+            ("all", Value::Bool(all)) => self.all = *all,
+            ("confirm" | "all", _) => return Err(not_a("true or false", key)),
+            ("expected_count", value) => {
+                self.expected = Some(value.as_u64().ok_or_else(|| not_a("a number", key))?);
+            }
+            ("reason", Value::String(reason)) if reason.len() <= limits::REASON_BYTES_MAX => {
+                self.reason = given(reason).map(str::to_owned);
+            }
+            ("reason", _) => {
+                return Err(not_a(&format!("a text of at most {} bytes", limits::REASON_BYTES_MAX), key));
+            }
+            (key, _) => return Err(unknown(key)),
+        }
+        Ok(())
     }
-}
 
-/// Reads a bulk call. A key that we do not know is refused: left out, it would mean more jobs than were meant.
-pub(super) fn bulk(body: &str) -> Result<Bulk, Problem> {
-    let body: Value = if body.trim().is_empty() {
-        Value::Object(serde_json::Map::new())
-    } else {
-        serde_json::from_str(body)
-            .map_err(|error| Problem::new(Code::InvalidPayload, format!("not a JSON object: {error}")))?
-    };
-    let Some(fields) = body.as_object() else {
-        return Err(Problem::new(Code::InvalidPayload, "the body must be a JSON object"));
-    };
-    if fields.get("confirm") != Some(&Value::Bool(true)) {
-        return Err(Problem::new(Code::ConfirmRequired, "a bulk retry has to be confirmed")
-            .detail("field", "confirm"));
-    }
-    let mut filter = DeadFilter::default();
-    match fields.get("filter") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(keys)) => {
-            for (key, value) in keys {
-                set_from_json(&mut filter, key, value)?;
+    fn filter(&mut self, keys: &Map<String, Value>) -> Result<(), Problem> {
+        for (key, value) in keys {
+            let field = format!("filter.{}", shown(key));
+            if self.wanted.take_json(key, value, &field)? == Key::Unknown {
+                return Err(unknown(&field));
             }
         }
-        Some(_) => {
-            return Err(
-                Problem::new(Code::SchemaValidation, "filter must be an object").detail("field", "filter")
-            );
+        Ok(())
+    }
+
+    fn read(self, by: Confirmed) -> Result<Bulk, Problem> {
+        let confirmed = self.confirm.unwrap_or(by == Confirmed::ByPath);
+        if !confirmed {
+            return Err(Problem::new(Code::ConfirmRequired, "a call for many jobs has to be confirmed")
+                .detail("field", "confirm"));
+        }
+        let filter = self.wanted.filter()?;
+        let (expected, reason) = (self.expected, self.reason);
+        match (filter.is_empty(), self.all) {
+            (false, false) => Ok(Bulk { filter, expected, reason }),
+            (true, true) if expected.is_some() => Ok(Bulk { filter, expected, reason }),
+            (true, _) => Err(Problem::new(Code::FilterRequired, "without a filter every job would be meant")
+                .detail("all", "{\"all\": true, \"expected_count\": N}")),
+            (false, true) => {
+                Err(Problem::new(Code::InvalidRequest, "all and a filter contradict each other")
+                    .detail("field", "all"))
+            }
         }
     }
-    let expected = match fields.get("expected_count") {
-        None | Some(Value::Null) => None,
-        Some(value) => Some(value.as_u64().ok_or_else(|| {
-            Problem::new(Code::SchemaValidation, "expected_count must be a number")
-                .detail("field", "expected_count")
-        })?),
-    };
-    let all = fields.get("all") == Some(&Value::Bool(true)) && expected.is_some();
-    if filter.is_empty() && !all {
-        return Err(Problem::new(Code::FilterRequired, "without a filter every job would be put back"));
-    }
-    Ok(Bulk { filter, expected })
 }
 
-fn set_from_json(filter: &mut DeadFilter, key: &str, value: &Value) -> Result<(), Problem> {
-    let field = format!("filter.{}", shown(key));
-    let text = match value {
-        Value::Null => return Ok(()),
-        Value::String(text) => text,
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            let message = format!("{field} must be a text");
-            return Err(Problem::new(Code::SchemaValidation, message).detail("field", field));
-        }
-    };
-    let Some(text) = given(text) else { return Ok(()) };
-    // Every job in the dead letter is discarded, so this says nothing.
-    if (key, text) == ("state", "discarded") || set(filter, key, text)? == Key::Known {
-        return Ok(());
+fn object(body: &str) -> Result<Map<String, Value>, Problem> {
+    if body.trim().is_empty() {
+        return Ok(Map::new());
     }
-    let message = format!("{field} cannot be asked for");
-    Err(Problem::new(Code::InvalidRequest, message)
-        .hint("known: queue, type, error_type, since, until")
-        .detail("field", field))
+    match serde_json::from_str(body) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Problem::new(Code::InvalidPayload, "the body must be a JSON object")),
+        Err(error) => Err(Problem::new(Code::InvalidPayload, format!("not a JSON object: {error}"))),
+    }
+}
+
+fn not_a(expected: &str, key: &str) -> Problem {
+    Problem::new(Code::SchemaValidation, format!("{key} must be {expected}")).detail("field", key)
+}
+
+fn unknown(field: &str) -> Problem {
+    let field = shown(field);
+    Problem::new(Code::InvalidRequest, format!("{field} cannot be asked for"))
+        .hint(format!("known: {KEYS}; beside the filter: confirm, all, expected_count, reason"))
+        .detail("field", field)
 }
 
 #[cfg(test)]
@@ -181,17 +285,18 @@ mod tests {
 
     #[test]
     fn a_list_without_parameters_asks_for_everything_from_the_start() {
-        for query in [&[][..], &[("queue", " "), ("limit", ""), ("whatever", "x")]] {
-            let (filter, paging) = list(&pairs(query)).unwrap();
+        for query in [&[][..], &[("queue", " "), ("limit", ""), ("whatever", "x"), ("state", "discarded")]] {
+            let Listed { filter, sort, paging } = list(&pairs(query)).unwrap();
             assert!(filter.is_empty());
+            assert_eq!(sort, Sort::DiedAtDesc);
             assert_eq!((paging.limit, paging.offset, paging.cursor), (50, 0, None));
         }
     }
 
     #[test]
     fn more_rows_than_there_may_be_are_brought_down_and_nonsense_is_refused() {
-        assert_eq!(list(&pairs(&[("limit", "99999999")])).unwrap().1.limit, 1_000);
-        assert_eq!(admin_list(&pairs(&[("per_page", "500")])).unwrap().1.per_page, 100);
+        assert_eq!(list(&pairs(&[("limit", "99999999")])).unwrap().paging.limit, 1_000);
+        assert_eq!(admin_list(&pairs(&[("per_page", "500")])).unwrap().paging.per_page, 100);
         for bad in [
             ("limit", "0"),
             ("limit", "-1"),
@@ -200,12 +305,27 @@ mod tests {
             ("offset", "x"),
             ("since", "yesterday"),
             ("until", "2026-11-15T03:00:00"),
+            ("sort", "priority"),
+            ("order", "up"),
+            ("state", "active"),
         ] {
             assert!(list(&pairs(&[bad])).is_err(), "{bad:?}");
         }
         assert!(admin_list(&pairs(&[("page", "0")])).is_err());
-        let far = admin_list(&pairs(&[("page", "18446744073709551615")])).unwrap().1;
+        let far = admin_list(&pairs(&[("page", "18446744073709551615")])).unwrap().paging;
         assert!(far.offset().is_err());
+    }
+
+    #[test]
+    fn lists_are_sorted_as_asked() {
+        for (query, expected) in [
+            (&[("sort", "discarded_at")][..], Sort::DiedAtDesc),
+            (&[("order", "asc")], Sort::DiedAtAsc),
+            (&[("sort", "died_at"), ("order", "desc")], Sort::DiedAtDesc),
+            (&[("order", "asc"), ("sort", "added_at")], Sort::CreatedAtAsc),
+        ] {
+            assert_eq!(admin_list(&pairs(query)).unwrap().sort, expected, "{query:?}");
+        }
     }
 
     #[test]
@@ -217,23 +337,52 @@ mod tests {
             "{",
             r#"{"filter":{"queue":"q"}}"#,
             r#"{"filter":{"queue":"q"},"confirm":"true"}"#,
+            r#"{"filter":{"queue":"q"},"confirm":false}"#,
             r#"{"confirm":true}"#,
             r#"{"confirm":true,"filter":{}}"#,
             r#"{"confirm":true,"filter":{"queue":""}}"#,
             r#"{"confirm":true,"filter":{"state":"discarded"}}"#,
             r#"{"confirm":true,"filter":{"state":"active","queue":"q"}}"#,
             r#"{"confirm":true,"filter":{"que":"q"}}"#,
+            r#"{"confirm":true,"filter":{"queue":"q","que":null}}"#,
             r#"{"confirm":true,"filter":{"queue":["q"]}}"#,
             r#"{"confirm":true,"filter":"queue"}"#,
+            r#"{"confirm":true,"queue":"q","force":1}"#,
             r#"{"confirm":true,"all":true}"#,
             r#"{"confirm":true,"all":true,"expected_count":-1}"#,
+            r#"{"confirm":true,"all":true,"expected_count":1,"queue":"q"}"#,
         ] {
-            assert!(bulk(bad).is_err(), "{bad}");
+            assert!(bulk(&[], bad, Confirmed::InWords).is_err(), "{bad}");
         }
-        let all = bulk(r#"{"confirm":true,"all":true,"expected_count":3}"#).unwrap();
+        let all = bulk(&[], r#"{"confirm":true,"all":true,"expected_count":3}"#, Confirmed::InWords).unwrap();
         assert!(all.filter.is_empty());
         assert_eq!(all.expected, Some(3));
-        let some = bulk(r#"{"confirm":true,"filter":{"queue":"q","type":"a.*","since":"24h"}}"#).unwrap();
-        assert_eq!(some.filter.queue.as_deref(), Some("q"));
+        let body = r#"{"confirm":true,"filter":{"queue":"q","type":"a.*","since":"24h"},"reason":" fixed "}"#;
+        let some = bulk(&[], body, Confirmed::InWords).unwrap();
+        assert_eq!(some.filter.to_string(), "queue:q type:a.* since:P1D");
+        assert_eq!(some.reason.as_deref(), Some("fixed"));
+    }
+
+    #[test]
+    fn a_bulk_call_says_the_same_in_the_query() {
+        let read = |query: &[(&str, &str)], by| bulk(&pairs(query), "", by);
+        for bad in [
+            &[("older_than", "7d")][..],
+            &[("older_than", "7d"), ("confirm", "yes")],
+            &[("confirm", "true")],
+            &[("confirm", "true"), ("all", "true")],
+            &[("confirm", "true"), ("all", "true"), ("expected_count", "x")],
+            &[("confirm", "true"), ("que", "q")],
+            &[("confirm", "true"), ("queue", "q"), ("expected_count", "-1")],
+        ] {
+            assert!(read(bad, Confirmed::InWords).is_err(), "{bad:?}");
+        }
+        let some = read(&[("older_than", "7d"), ("confirm", "true")], Confirmed::InWords).unwrap();
+        assert_eq!(some.filter.to_string(), "age:>P7D");
+        let some = read(&[("older_than", "7d")], Confirmed::ByPath).unwrap();
+        assert_eq!((some.filter.to_string().as_str(), some.expected), ("age:>P7D", None));
+        assert!(read(&[("older_than", "7d"), ("confirm", "false")], Confirmed::ByPath).is_err());
+        let all = read(&[("all", "true"), ("expected_count", "2")], Confirmed::ByPath).unwrap();
+        assert_eq!(all.expected, Some(2));
     }
 }

@@ -1,11 +1,14 @@
 //! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
 
+use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::job::Job;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, Refused};
 use lazaret_core::time::Time;
 
+use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
 use super::super::insert;
 use super::super::verdicts::{Mark, apply};
@@ -15,7 +18,7 @@ use super::row::{self, Packed};
 use super::{live_letter, tell};
 use crate::StoreError;
 use crate::decision::Decided;
-use crate::job::{Changed, JobChange, JobEvent, LetterEffect, key_of};
+use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::packing::Prepared;
 
 /// A change with everything done to it that needs no database.
@@ -25,6 +28,7 @@ pub(in crate::sqlite) struct Move {
     key: CaptureKey,
     letter: Effect,
     events: Vec<JobEvent>,
+    by: Option<ByHand>,
     at: Time,
 }
 
@@ -56,7 +60,7 @@ impl Move {
             LetterEffect::End { evidence } => Effect::End { evidence },
         };
         let after = Packed::new(change.after)?;
-        Ok(Move { version, after, key, letter, events: change.events, at: change.at })
+        Ok(Move { version, after, key, letter, events: change.events, by: change.by, at: change.at })
     }
 }
 
@@ -67,7 +71,7 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         return Ok(Changed::Stale);
     }
     // The letter first: it may refuse, and nothing has been written then.
-    match take_effect(write, job.id, &change.key, &change.letter, change.at)? {
+    match take_effect(write, job, &change.key, &change.letter, change.at)? {
         Effected::Done => {}
         Effected::Gone => return Ok(Changed::Stale),
         Effected::Refused(refused) => return Ok(Changed::Refused(refused)),
@@ -80,9 +84,41 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         depths.add(&before.queue, before.state, -1);
     }
     depths.add(&job.queue, job.state, 1);
-    depths.flush(write, change.at)?;
+    depths.defer(write, change.at);
     tell(write, job.id, &change.events, change.at)?;
+    if let Effect::End { evidence: "expired" } = change.letter {
+        write.tally.note_job("job.expired", &job.queue, &job.job_type);
+    }
+    if let Some(by) = &change.by {
+        put_on_record(write, job.id, &change.key, by, change.at)?;
+    }
     Ok(Changed::Done)
+}
+
+/// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
+fn put_on_record(
+    write: &Write<'_>,
+    job: JobId,
+    key: &CaptureKey,
+    by: &ByHand,
+    at: Time,
+) -> Result<(), StoreError> {
+    let letter = live_letter(write.conn, key)?;
+    let named = match letter {
+        Some(_) => None,
+        None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
+    };
+    let entry = NewEntry {
+        at,
+        actor: &by.actor,
+        action: by.action,
+        letter,
+        operation: None,
+        filter: named.as_deref(),
+        count: 1,
+        reason: by.reason.as_deref(),
+    };
+    audit::add(write, &entry)
 }
 
 /// What came of an effect.
@@ -98,25 +134,28 @@ const BY: &str = "source:jobs";
 
 pub(super) fn take_effect(
     write: &mut Write<'_>,
-    job: JobId,
+    job: &Job,
     key: &CaptureKey,
     effect: &Effect,
     at: Time,
 ) -> Result<Effected, StoreError> {
+    let id = job.id;
     match effect {
         Effect::None => Ok(Effected::Done),
         Effect::Die(prepared) => {
             insert::insert_one(write, prepared)?;
             Ok(Effected::Done)
         }
-        Effect::Redrive(letter) => redrive(write, job, key, *letter, at),
+        Effect::Redrive(letter) => redrive(write, id, key, *letter, at),
+        // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
+        Effect::Confirm { .. } | Effect::End { .. } if job.re_enqueued_at.is_none() => Ok(Effected::Done),
         Effect::Confirm { evidence } => {
             let mark = Mark::Ends { strategy: Strategy::ManualRetry, by: BY, notes: Some(evidence) };
-            settle(write, job, key, Action::Confirm, mark, "dead_letter.resolved", at)
+            settle(write, id, key, Action::Confirm, mark, "dead_letter.resolved", at)
         }
         Effect::End { evidence } => {
             let mark = Mark::Ends { strategy: Strategy::Discard, by: BY, notes: Some(evidence) };
-            settle(write, job, key, Action::EndWithoutDeadLetter, mark, "dead_letter.discarded", at)
+            settle(write, id, key, Action::EndWithoutDeadLetter, mark, "dead_letter.discarded", at)
         }
     }
 }
@@ -135,13 +174,14 @@ fn redrive(
     match apply(write, letter, Action::Redrive, Mark::Sends, at)? {
         Decided::Done => {}
         Decided::Refused(refused) => return Ok(Effected::Refused(refused)),
-        Decided::Unknown => return Ok(Effected::Gone),
+        Decided::Unknown | Decided::NoWayBack | Decided::Replaced => return Ok(Effected::Gone),
     }
     tell_of_letter(write, job, letter, "dead_letter.retried", at)?;
+    events::note(write, "dead_letter.retried", letter, "")?;
     Ok(Effected::Done)
 }
 
-/// Moves the letter if it is the one that came back as this job; most jobs have none.
+/// Moves the letter if it is the one that came back as this job.
 fn settle(
     write: &mut Write<'_>,
     job: JobId,
@@ -155,7 +195,7 @@ fn settle(
     match apply(write, letter, action, mark, at)? {
         Decided::Done => tell_of_letter(write, job, letter, kind, at)?,
         // It is not being reprocessed, so this run was not its.
-        Decided::Refused(_) | Decided::Unknown => {}
+        Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {}
     }
     Ok(Effected::Done)
 }

@@ -1,11 +1,15 @@
 //! A fetch: the next jobs of some queues go to a worker, in one commit and to nobody else.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+
 use lazaret_core::job::Job;
 use lazaret_core::job::state::{JobRefused, JobState};
 use lazaret_core::time::Time;
 use rusqlite::Connection;
 use serde_json::json;
 
+use super::super::workers;
 use super::super::writer::Write;
 use super::change::{Effect, take_effect};
 use super::queues::{Depths, is_paused};
@@ -13,6 +17,7 @@ use super::row::{self, Packed};
 use super::tell;
 use crate::StoreError;
 use crate::job::{JobEvent, StoredJob, key_of};
+use crate::worker::Wish;
 
 /// What a worker asks for.
 pub(in crate::sqlite) struct Fetch {
@@ -28,16 +33,44 @@ pub(in crate::sqlite) struct Fetch {
 /// Expired jobs that one fetch puts away, so that no worker waits for all that nobody fetched over a week end.
 const EXPIRED_PER_FETCH: usize = 1_000;
 
+/// Queues that the last fetch of them found empty. Workers poll, and most of what they ask for is not there: then a look
+/// from a reader comes first, which writes nothing. Where something was found there is likely more.
+#[derive(Debug, Default)]
+pub(in crate::sqlite) struct Dry(Mutex<HashSet<Vec<String>>>);
+
+/// Lists of queues that are remembered; a worker asks for the same ones all its life.
+const DRY_MAX: usize = 1_000;
+
+impl Dry {
+    pub fn holds(&self, queues: &[String]) -> bool {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner()).contains(queues)
+    }
+
+    pub fn note(&self, queues: &[String], found: usize) {
+        let mut dry = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        if found > 0 {
+            dry.remove(queues);
+        } else if !dry.contains(queues) {
+            if dry.len() >= DRY_MAX {
+                dry.clear();
+            }
+            dry.insert(queues.to_vec());
+        }
+    }
+}
+
 const ANYTHING: &str = "
 select exists (select 1
                  from jobs indexed by jobs_waiting
                 where queue = ?1
                   and state = 'available')";
 
-/// Whether a fetch would find anything. Asked first by a reader: workers poll, and most of what they ask for is not
-/// there.
-pub(in crate::sqlite) fn anything(conn: &Connection, queues: &[String]) -> Result<bool, StoreError> {
-    for queue in queues {
+/// Whether a fetch would find anything.
+pub(in crate::sqlite) fn anything(conn: &Connection, asked: &Fetch) -> Result<bool, StoreError> {
+    if !may_fetch(conn, asked)? {
+        return Ok(false);
+    }
+    for queue in &asked.queues {
         let waits: bool = conn.prepare_cached(ANYTHING)?.query_row([queue], |row| row.get(0))?;
         if waits && !is_paused(conn, queue)? {
             return Ok(true);
@@ -49,6 +82,10 @@ pub(in crate::sqlite) fn anything(conn: &Connection, queues: &[String]) -> Resul
 pub(in crate::sqlite) fn fetch(write: &mut Write<'_>, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
     let mut depths = Depths::default();
     let mut fetched = Vec::new();
+    // Asked again: the wish may have been written since a reader looked.
+    if !may_fetch(write.conn, asked)? {
+        return Ok(fetched);
+    }
     let mut may_expire = EXPIRED_PER_FETCH;
     for queue in &asked.queues {
         if is_paused(write.conn, queue)? {
@@ -71,8 +108,16 @@ pub(in crate::sqlite) fn fetch(write: &mut Write<'_>, asked: &Fetch) -> Result<V
             }
         }
     }
-    depths.flush(write, asked.at)?;
+    depths.defer(write, asked.at);
     Ok(fetched)
+}
+
+/// Whether the worker gets jobs at all: one that was told to be quiet or to exit is to finish what it has.
+fn may_fetch(conn: &Connection, asked: &Fetch) -> Result<bool, StoreError> {
+    match &asked.worker {
+        Some(worker) => Ok(workers::wish_of(conn, worker)? == Wish::Running),
+        None => Ok(true),
+    }
 }
 
 /// The first jobs of a queue: highest priority first, then who waits longest.
@@ -119,13 +164,14 @@ fn expire(
     depths.add(&job.queue, job.state, -1);
     let job = job.expired(at).map_err(not_waiting)?;
     depths.add(&job.queue, job.state, 1);
-    take_effect(write, job.id, &key_of(job.id), &Effect::End { evidence: "expired" }, at)?;
+    take_effect(write, &job, &key_of(job.id), &Effect::End { evidence: "expired" }, at)?;
     let data = json!({
         "job_type": job.job_type,
         "queue": job.queue,
         "total_attempts": job.attempt,
         "reason": "expired",
     });
+    write.tally.note_job("job.expired", &job.queue, &job.job_type);
     let packed = Packed::new(job)?;
     if !row::put(write, &packed, version)? {
         return Err(StoreError::Corrupt(format!("job {} moved while it was held still", packed.job.id)));

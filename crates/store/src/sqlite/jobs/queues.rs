@@ -2,40 +2,85 @@
 
 use std::collections::HashMap;
 
+use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::job::state::JobState;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::super::audit::{self, NewEntry};
 use super::super::writer::Write;
 use crate::StoreError;
+use crate::audit::Actor;
 use crate::job::QueueInfo;
 
 /// How many states a job can be in.
 const STATES: usize = JobState::ALL.len();
 
-/// Changes to what queues hold, added up over one request.
-#[derive(Default)]
-pub(super) struct Depths(HashMap<String, [i64; STATES]>);
+/// Changes to what queues hold, added up: over one request, and for most requests over all that share a commit.
+#[derive(Default, Debug)]
+pub(in crate::sqlite) struct Depths(HashMap<String, Depth>);
+
+#[derive(Debug)]
+struct Depth {
+    counts: [i64; STATES],
+    /// When a queue begins that is met for the first time.
+    at: Time,
+}
 
 impl Depths {
     pub fn add(&mut self, queue: &str, state: JobState, by: i64) {
-        let at = place(state);
+        let place = place(state);
         match self.0.get_mut(queue) {
-            Some(counts) => counts[at] += by,
+            Some(depth) => depth.counts[place] += by,
             None => {
                 let mut counts = [0; STATES];
-                counts[at] = by;
-                self.0.insert(queue.to_owned(), counts);
+                counts[place] = by;
+                self.0.insert(queue.to_owned(), Depth { counts, at: Time::default() });
             }
         }
     }
 
-    /// Writes the changes; a queue that is met for the first time begins at `at`.
-    pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+    /// Leaves the changes to the end of the commit, where those of many requests are one; a queue that is met for the
+    /// first time begins at `at`.
+    pub fn defer(self, write: &mut Write<'_>, at: Time) {
+        for (queue, depth) in self.0 {
+            write.tally.depths.join(queue, Depth { at, ..depth });
+        }
+    }
+
+    /// Takes over the changes of a request that went well.
+    pub fn join_all(&mut self, other: Depths) {
+        for (queue, depth) in other.0 {
+            self.join(queue, depth);
+        }
+    }
+
+    fn join(&mut self, queue: String, other: Depth) {
+        match self.0.get_mut(&queue) {
+            Some(depth) => {
+                for (count, by) in depth.counts.iter_mut().zip(other.counts) {
+                    *count += by;
+                }
+                depth.at = depth.at.min(other.at);
+            }
+            None => {
+                self.0.insert(queue, other);
+            }
+        }
+    }
+
+    /// Writes the changes at once.
+    pub fn flush(mut self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+        for depth in self.0.values_mut() {
+            depth.at = at;
+        }
+        self.put(write)
+    }
+
+    pub fn put(self, write: &Write<'_>) -> Result<(), StoreError> {
         let mut change = write.conn.prepare_cached(CHANGE)?;
-        for (queue, [scheduled, available, pending, active, completed, retryable, cancelled, discarded]) in
-            self.0
-        {
+        for (queue, Depth { counts, at }) in self.0 {
+            let [scheduled, available, pending, active, completed, retryable, cancelled, discarded] = counts;
             change.execute((
                 queue,
                 at.ms(),
@@ -108,10 +153,22 @@ pub(in crate::sqlite) fn pause(
     write: &Write<'_>,
     name: &str,
     paused: bool,
+    by: &Actor,
     at: Time,
 ) -> Result<(), StoreError> {
     write.conn.prepare_cached(PAUSE)?.execute((name, paused, at.ms()))?;
-    Ok(())
+    let named = Filter { queue: Patterns::only(name), ..Filter::default() }.to_string();
+    let entry = NewEntry {
+        at,
+        actor: by,
+        action: if paused { "queue_paused" } else { "queue_resumed" },
+        letter: None,
+        operation: None,
+        filter: Some(&named),
+        count: 1,
+        reason: None,
+    };
+    audit::add(write, &entry)
 }
 
 const PAUSED: &str = "select paused from queues where name = ?1";

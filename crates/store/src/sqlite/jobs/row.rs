@@ -59,24 +59,27 @@ fn ended_at(job: &Job) -> Option<Time> {
     Some(ended.unwrap_or(job.enqueued_at))
 }
 
-const PUT: &str = "
+const ADD: &str = "
 insert into jobs (id, queue, state, priority, attempt, enqueued_at, started_at, worker, visibility_ms, held_until,
-       timeout_at, due_at, ended_at, dead, detail, version)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 1)
-on conflict (id)
-do update set queue = excluded.queue, state = excluded.state, priority = excluded.priority,
-   attempt = excluded.attempt, enqueued_at = excluded.enqueued_at, started_at = excluded.started_at,
-   worker = excluded.worker, visibility_ms = excluded.visibility_ms, held_until = excluded.held_until,
-   timeout_at = excluded.timeout_at, due_at = excluded.due_at, ended_at = excluded.ended_at, dead = excluded.dead,
-   detail = excluded.detail, version = version + 1
-   where version = ?16";
+       timeout_at, due_at, ended_at, dead, type, detail, version)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 + 1)
+on conflict (id) do nothing";
+
+const CHANGE: &str = "
+update jobs
+   set queue = ?2, state = ?3, priority = ?4, attempt = ?5, enqueued_at = ?6, started_at = ?7, worker = ?8,
+       visibility_ms = ?9, held_until = ?10, timeout_at = ?11, due_at = ?12, ended_at = ?13, dead = ?14, type = ?15,
+       detail = ?16, version = version + 1
+ where id = ?1
+   and version = ?17";
 
 /// Writes a job over the version that was read, or as a new one if that is 0; false if it stands otherwise.
 pub(super) fn put(write: &Write<'_>, packed: &Packed, version: u64) -> Result<bool, StoreError> {
     let Packed { job, detail } = packed;
     let held = job.held.as_ref();
     let ms = |time: Option<Time>| time.map(Time::ms);
-    let written = write.conn.prepare_cached(PUT)?.execute(rusqlite::params![
+    let sql = if version == 0 { ADD } else { CHANGE };
+    let written = write.conn.prepare_cached(sql)?.execute(rusqlite::params![
         job.id.bytes(),
         job.queue,
         job.state.name(),
@@ -91,6 +94,7 @@ pub(super) fn put(write: &Write<'_>, packed: &Packed, version: u64) -> Result<bo
         ms(due_at(job)),
         ms(ended_at(job)),
         job.in_dead_letter,
+        job.job_type,
         detail,
         whole(version),
     ])?;
@@ -136,12 +140,27 @@ pub(super) struct Standing {
 const STANDING: &str = "select queue, state, dead, version from jobs where id = ?1";
 
 pub(super) fn standing(conn: &Connection, id: JobId) -> Result<Option<Standing>, StoreError> {
+    read_standing(conn, STANDING, id)
+}
+
+fn read_standing(conn: &Connection, sql: &str, id: JobId) -> Result<Option<Standing>, StoreError> {
     let found: Option<(String, String, bool, i64)> = conn
-        .prepare_cached(STANDING)?
+        .prepare_cached(sql)?
         .query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
         .optional()?;
     let Some((queue, word, in_dead_letter, version)) = found else { return Ok(None) };
     Ok(Some(Standing { queue, state: state(&word)?, in_dead_letter, version: version as u64 }))
+}
+
+const REMOVE_ENDED: &str = "
+delete from jobs
+ where id = ?1
+   and ended_at is not null
+returning queue, state, dead, version";
+
+/// Removes the row of a job if that has ended; says how it stood.
+pub(super) fn remove_ended(write: &Write<'_>, id: JobId) -> Result<Option<Standing>, StoreError> {
+    read_standing(write.conn, REMOVE_ENDED, id)
 }
 
 fn state(word: &str) -> Result<JobState, StoreError> {

@@ -1,0 +1,151 @@
+//! One look at everything: what this instance counted, what its store counted, and how things stand in the store.
+//!
+//! All of it comes from kept counters: a look costs the same with a million letters as with none.
+
+use std::fmt;
+
+use lazaret_core::lifecycle::Status;
+use lazaret_store::StoreError;
+use lazaret_store::job::SOURCE;
+use lazaret_store::moves::Move;
+use lazaret_store::stats::StatsOf;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::registry::Registry;
+
+use super::family::{Family, Level, Total};
+use crate::app::App;
+
+/// All metrics as text.
+pub async fn text(app: &App) -> Result<String, StoreError> {
+    let mut registry = Registry::default();
+    standing(app, &mut registry).await?;
+    done_by_store(app, &mut registry).await?;
+    let mut text = String::new();
+    let written = encode_registry(&mut text, &registry)
+        .and_then(|()| encode_registry(&mut text, &app.metrics.registry));
+    written.map_err(|fmt::Error| StoreError::Corrupt("a metric cannot be written".to_owned()))?;
+    Ok(text)
+}
+
+/// How things stand now.
+async fn standing(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
+    let build = Family::register(
+        registry,
+        "lazaret_build_info",
+        "Always 1; says which version runs",
+        ["version"],
+        Level::default,
+    );
+    build.of([env!("CARGO_PKG_VERSION")]).add(1);
+    let started = Family::register(
+        registry,
+        "lazaret_start_time_seconds",
+        "When this instance was started, in seconds since 1970",
+        [],
+        Level::default,
+    );
+    started.of([]).add(u64::try_from(app.metrics.started_at.ms() / 1_000).unwrap_or(0));
+    let readers = Family::register(
+        registry,
+        "lazaret_event_readers",
+        "Readers that follow events over an open connection",
+        [],
+        Level::default,
+    );
+    readers.of([]).add(app.readers.count() as u64);
+    letters(app, registry).await?;
+    queues(app, registry).await
+}
+
+async fn letters(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
+    let letters =
+        Family::register(registry, "lazaret_letters", "Live letters", ["source", "status"], Level::default);
+    for status in Status::ALL {
+        let stats = app.store.stats(StatsOf::Only(status)).await?;
+        for (source, count) in stats.by_source {
+            letters.of([&source, status.name()]).add(count);
+        }
+    }
+    Ok(())
+}
+
+async fn queues(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
+    let dead = Family::register(
+        registry,
+        "ojs_dead_letter_total",
+        "Jobs in the dead letter",
+        ["queue"],
+        Level::default,
+    );
+    let depth = Family::register(
+        registry,
+        "ojs_queue_depth",
+        "Jobs of a queue by their state",
+        ["queue", "state"],
+        Level::default,
+    );
+    let stats = app.store.stats(StatsOf::Jobs(Status::Pending)).await?;
+    let mut rest = stats.total;
+    for (queue, count) in stats.by_queue {
+        rest = rest.saturating_sub(count);
+        dead.of([&queue]).add(count);
+    }
+    for queue in app.store.queues().await? {
+        // A queue without dead letters has none, which is not the same as being unknown.
+        dead.of([&queue.name]).add(0);
+        for (state, jobs) in queue.counts {
+            depth.of([&queue.name, state.name()]).add(jobs);
+        }
+    }
+    // Statistics list the largest queues only.
+    if rest > 0 {
+        dead.of(["other"]).add(rest);
+    }
+    Ok(())
+}
+
+/// What was committed here, by the store's own count.
+async fn done_by_store(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
+    let mut of_queue = |name, help| Family::register(registry, name, help, ["queue"], Total::default);
+    let retried = of_queue("ojs_dead_letter_retried_total", "Jobs that people put back from the dead letter");
+    let pruned = of_queue("ojs_dead_letter_pruned_total", "Jobs that retention took out of the dead letter");
+    let mut of_type = |name, help| Family::register(registry, name, help, ["queue", "type"], Total::default);
+    let added = of_type("ojs_dead_letter_added_total", "Deaths of jobs into the dead letter");
+    let expired = of_type("ojs_job_expired_total", "Jobs that nobody fetched before they expired");
+    let replayed = Family::register(
+        registry,
+        "ojs_dead_letter_replayed_total",
+        "Jobs that replay rules put back from the dead letter",
+        ["queue", "rule"],
+        Total::default,
+    );
+    let mut of_source = |name, help| Family::register(registry, name, help, ["source"], Total::default);
+    let captured = of_source("lazaret_captured_total", "Letters that were captured for the first time");
+    let lives = of_source("lazaret_lives_total", "Further deaths of letters that were captured before");
+    let duplicates = of_source("lazaret_duplicates_total", "Deaths that were told again");
+    for queue in app.store.queues().await? {
+        for counter in [&retried, &pruned] {
+            counter.of([&queue.name]).add(0);
+        }
+    }
+    for (Move { kind, source, queue, letter_type, rule }, times) in app.store.moves() {
+        let of_job = source == SOURCE;
+        match kind {
+            "dead_letter.added" => captured.of([&source]).add(times),
+            "dead_letter.recurred" | "dead_letter.relapsed" => lives.of([&source]).add(times),
+            "duplicate" => duplicates.of([&source]).add(times),
+            _ => {}
+        }
+        match kind {
+            "dead_letter.added" | "dead_letter.recurred" | "dead_letter.relapsed" if of_job => {
+                added.of([&queue, &letter_type]).add(times);
+            }
+            "dead_letter.retried" if of_job => retried.of([&queue]).add(times),
+            "dead_letter.replayed" if of_job => replayed.of([&queue, &rule]).add(times),
+            "dead_letter.pruned" if of_job => pruned.of([&queue]).add(times),
+            "job.expired" => expired.of([&queue, &letter_type]).add(times),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Dropping the content of deleted letters when it need not be kept any longer.
+
+use lazaret_core::limits;
+use lazaret_store::StoreError;
+
+use crate::app::App;
+use crate::operations::Progress;
+
+/// Drops one batch.
+pub async fn empty(app: &App) -> Result<Progress, StoreError> {
+    if !app.store.lead().await? {
+        return Ok(Progress::Idle);
+    }
+    let limit = limits::TRASH_EMPTIED_PER_WRITE;
+    let dropped = app.store.empty_trash(app.clock.now(), limit).await?;
+    Ok(if dropped >= limit as u64 { Progress::More } else { Progress::Idle })
+}

@@ -1,0 +1,50 @@
+//! Replays: letters that a standing rule puts back by itself, each at most so many times.
+
+use lazaret_core::filter::Filter;
+use lazaret_core::id::LetterId;
+use lazaret_core::lifecycle::Refused;
+use lazaret_core::time::Time;
+
+/// Asks for letters that a rule may put back now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReplayQuery {
+    pub rule: String,
+    /// What the rule is about, narrowed to pending letters that have waited long enough and have a way back.
+    pub filter: Filter,
+    pub max_replays: u32,
+    /// What relative times in the filter are counted from.
+    pub now: Time,
+    pub limit: usize,
+}
+
+/// Puts letters back by a rule: all those that still may, in one commit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replay {
+    pub rule: String,
+    pub max_replays: u32,
+    /// Letter and life, as they were found.
+    pub letters: Vec<(LetterId, u32)>,
+    pub at: Time,
+}
+
+/// What came of one letter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Replayed {
+    Done,
+    /// The rule has put it back as often as it may.
+    Spent,
+    /// It moved since it was found.
+    Moved,
+    Refused(Refused),
+    NoWayBack,
+}
+
+/// What a rule has done so far, and whether a person switched it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleRecord {
+    pub rule: String,
+    /// What a person said last; without it the configuration decides.
+    pub switched: Option<bool>,
+    pub replayed: u64,
+    pub last_at: Option<Time>,
+}

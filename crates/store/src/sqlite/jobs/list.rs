@@ -1,0 +1,170 @@
+//! Lists of jobs, newest first. What people ask for most, what runs and what waits, is found by an index that holds
+//! little else; everything else by going through the jobs, a bounded number at a time.
+
+use lazaret_core::id::JobId;
+use lazaret_core::job::state::JobState;
+use lazaret_core::limits;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::filter::glob;
+use super::queues;
+use crate::StoreError;
+use crate::job::{JobPage, JobQuery, StoredJob};
+
+/// How jobs are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// By their ids, which is the order that is asked for.
+    ById,
+    /// By an index and a condition of its own, and sorted afterwards.
+    By { index: &'static str, condition: &'static str },
+}
+
+const HELD: Way = Way::By { index: "jobs_held", condition: "state = 'active' and worker is not null" };
+const WAITING: Way = Way::By { index: "jobs_waiting", condition: "state = 'available'" };
+const DUE: Way = Way::By { index: "jobs_due", condition: "due_at is not null" };
+
+pub(in crate::sqlite) fn page(conn: &Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    let page = page_in(conn, query)?;
+    drop(snapshot);
+    Ok(page)
+}
+
+fn page_in(conn: &Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
+    let Some(way) = way(conn, query)? else { return Ok(JobPage { jobs: Vec::new(), next: None }) };
+    let end = match way {
+        Way::ById => window_end(conn, query.before)?,
+        Way::By { .. } => None,
+    };
+    let (sql, binds) = candidates(query, way, end);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
+    let mut jobs = Vec::new();
+    let mut last = None;
+    while let Some(row) = found.next()? {
+        if jobs.len() >= query.limit {
+            return Ok(JobPage { jobs, next: last });
+        }
+        let id = JobId::from_bytes(row.get(0)?);
+        last = Some(id);
+        let Some(StoredJob { job, .. }) = super::job(conn, id)? else { continue };
+        // Rows of an older format have their type in the packed text alone.
+        if query.job_type.as_ref().is_none_or(|pattern| pattern.matches(&job.job_type)) {
+            jobs.push(job);
+        }
+    }
+    Ok(JobPage { jobs, next: end.map(JobId::from_bytes) })
+}
+
+/// The way that looks at the fewest jobs; nothing if there is none to be found.
+fn way(conn: &Connection, query: &JobQuery) -> Result<Option<Way>, StoreError> {
+    let held = query.worker.is_some();
+    if held && query.state.is_some_and(|state| state != JobState::Active) {
+        return Ok(None);
+    }
+    let known = queues::all(conn)?;
+    let count = |states: &[JobState], queue: Option<&str>| -> u64 {
+        let named = known.iter().filter(|known| queue.is_none_or(|name| name == known.name));
+        named.flat_map(|known| states.iter().map(|state| known.counts[state])).sum()
+    };
+    let states = query.state.map_or(JobState::ALL.to_vec(), |state| vec![state]);
+    if count(&states, query.queue.as_deref()) == 0 {
+        return Ok(None);
+    }
+    if held {
+        return Ok(Some(HELD));
+    }
+    let timed = [JobState::Scheduled, JobState::Available, JobState::Active, JobState::Retryable];
+    let (way, looked_at) = match query.state {
+        Some(JobState::Available) => (WAITING, count(&[JobState::Available], query.queue.as_deref())),
+        Some(JobState::Active | JobState::Scheduled | JobState::Retryable) => (DUE, count(&timed, None)),
+        Some(JobState::Pending | JobState::Completed | JobState::Cancelled | JobState::Discarded) | None => {
+            return Ok(Some(Way::ById));
+        }
+    };
+    Ok(Some(if looked_at <= limits::JOBS_LOOKED_AT_MAX as u64 { way } else { Way::ById }))
+}
+
+/// The ids of jobs that match, newest first, down to the end of the window.
+fn candidates(query: &JobQuery, way: Way, end: Option<[u8; 16]>) -> (String, Vec<Value>) {
+    let (index, own) = match way {
+        Way::ById => ("sqlite_autoindex_jobs_1", "1"),
+        Way::By { index, condition } => (index, condition),
+    };
+    let mut sql = format!("select id from jobs indexed by {index} where {own}");
+    let mut binds = Vec::new();
+    let mut and = |condition: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            sql.push_str(&format!(" and {condition}"));
+            binds.push(value);
+        }
+    };
+    let text = |text: &str| Value::Text(text.to_owned());
+    and("queue = ?", query.queue.as_deref().map(text));
+    and("state = ?", query.state.map(|state| text(state.name())));
+    and("worker = ?", query.worker.as_deref().map(text));
+    and("id < ?", query.before.map(|id| Value::Blob(id.bytes().to_vec())));
+    and("id >= ?", end.map(|id| Value::Blob(id.to_vec())));
+    // A pattern that no index helps with; `glob` would take a NUL for its end.
+    let pattern = query.job_type.as_ref().map(|pattern| pattern.text()).filter(|text| !text.contains('\0'));
+    and("(type is null or type glob ?)", pattern.map(|pattern| text(&glob(pattern))));
+    sql.push_str(" order by id desc");
+    (sql, binds)
+}
+
+const WINDOW_END: &str = "
+select id
+  from jobs indexed by sqlite_autoindex_jobs_1
+ where id < ?1
+ order by id desc
+ limit 1 offset ?2";
+
+/// The last job that this page looks at; nothing if so many are not left.
+fn window_end(conn: &Connection, before: Option<JobId>) -> Result<Option<[u8; 16]>, StoreError> {
+    let before = before.map_or([u8::MAX; 16], |id| *id.bytes());
+    let mut statement = conn.prepare_cached(WINDOW_END)?;
+    Ok(statement.query_row((before, limits::JOBS_LOOKED_AT_MAX as i64 - 1), |row| row.get(0)).optional()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_core::pattern::Pattern;
+
+    use super::super::super::migrate;
+    use super::*;
+
+    #[test]
+    fn jobs_are_found_by_the_index_that_holds_them() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut conn, 0).unwrap();
+        let all =
+            JobQuery { queue: None, state: None, job_type: None, worker: None, before: None, limit: 10 };
+        let whole = JobQuery {
+            queue: Some("q".into()),
+            state: Some(JobState::Active),
+            job_type: Some(Pattern::new("a*")),
+            worker: Some("w".into()),
+            before: Some(JobId::from_bytes([7; 16])),
+            limit: 10,
+        };
+        for query in [all, whole] {
+            for (way, expected) in [
+                (Way::ById, "sqlite_autoindex_jobs_1"),
+                (HELD, "jobs_held"),
+                (WAITING, "jobs_waiting"),
+                (DUE, "jobs_due"),
+            ] {
+                let (sql, binds) = candidates(&query, way, Some([0; 16]));
+                let mut statement = conn.prepare(&format!("explain query plan {sql}")).unwrap();
+                let steps =
+                    statement.query_map(rusqlite::params_from_iter(binds), |row| row.get("detail")).unwrap();
+                let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+                assert!(steps[0].contains(expected), "{query:?}: {steps:?}");
+                let sorted = steps.iter().any(|step| step.contains("TEMP B-TREE"));
+                assert_eq!(sorted, way != Way::ById, "{query:?}: {steps:?}");
+            }
+        }
+    }
+}
