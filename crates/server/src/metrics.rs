@@ -98,6 +98,11 @@ impl Metrics {
         }
     }
 
+    /// When this instance began to listen.
+    pub(crate) fn started_at(&self) -> Time {
+        self.started_at
+    }
+
     pub(crate) fn job_enqueued(&self, job: &Job) {
         self.enqueued.of([&job.queue, &job.job_type]).add(1);
     }

@@ -78,6 +78,11 @@ async fn extend(app: &App, beat: &Heartbeat, id: JobId) -> Result<Option<Job>, N
 /// Takes the jobs from workers that sent heartbeats and fell silent. They are available again at once, or at their end
 /// if this was their last attempt. A job that cannot be moved holds up no other.
 pub(super) async fn bury(app: &App, now: Time) -> Result<Progress, StoreError> {
+    // While nobody listened nobody was heard, and whoever worked on meanwhile works still: another run beside it would
+    // be the second. After a start all have as much time as ever.
+    if now.since(app.metrics.started_at()) <= limits::WORKER_SILENT_MS {
+        return Ok(Progress::Idle);
+    }
     let before = now.plus_ms(-limits::WORKER_SILENT_MS);
     let dead = app.store.silent_workers(before, limits::WORKERS_DEAD_PER_TICK).await?;
     let (mut failed, mut more) = (None, false);

@@ -1,5 +1,9 @@
 //! Workers that are known, told and missed, and the pages for those who watch: queues, jobs, numbers.
 
+use lazaret_core::time::Time;
+use lazaret_server::app::App;
+use lazaret_server::clock::Clock;
+use lazaret_server::config::Config;
 use serde_json::{Value, json};
 
 use crate::ojs::{error, fetch, id, job, nack, push, tick, wire};
@@ -167,6 +171,27 @@ async fn a_dead_worker_loses_its_jobs_and_is_not_believed_any_more() {
     let late = beat(&app, json!({"worker_id": "w", "active_jobs": [one, two]})).await;
     assert_eq!(late["jobs_extended"], json!([]), "it lives, and holds nothing");
     assert_eq!(job(&app, &one).await["attempt"], 2);
+    app.check().await;
+}
+
+/// While the server is away nobody can be heard: a worker that works on must not lose its jobs to the first tick.
+#[tokio::test]
+async fn a_worker_is_not_dead_because_the_server_was_away() {
+    let app = TestApp::new().await;
+    let long = json!({"visibility_timeout_ms": 600_000});
+    let one = id(&push(&app, json!({"type": "a", "args": [], "options": long})).await);
+    assert_eq!(fetch(&app, "default").await.len(), 1);
+    beat(&app, json!({"worker_id": "w", "active_jobs": [one]})).await;
+    app.pass(60_000);
+    let back_at = Time::parse(START).unwrap().plus_ms(60_000);
+    let started = App::new(app.store.clone(), Config::default(), Clock::fixed(back_at), false).await.unwrap();
+    lazaret_server::jobs::tick(&started).await.unwrap();
+    assert_eq!(job(&app, &one).await["state"], "active", "it had no chance to be heard yet");
+    let Clock::Fixed(clock) = &started.clock else { unreachable!("it stands still") };
+    clock.fetch_add(30_001, std::sync::atomic::Ordering::SeqCst);
+    lazaret_server::jobs::tick(&started).await.unwrap();
+    let gone = job(&app, &one).await;
+    assert_eq!((&gone["state"], &gone["error"]["type"]), (&json!("available"), &json!("worker_death")));
     app.check().await;
 }
 
