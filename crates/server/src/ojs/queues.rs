@@ -122,7 +122,9 @@ async fn set_paused(
     let Path(name) = name?;
     if !is_queue_name(&name) {
         let message = format!("`{}` is not a queue's name", shown(&name));
-        return Err(Problem::new(Code::InvalidRequest, message).detail("field", "name"));
+        return Err(Problem::new(Code::InvalidRequest, message)
+            .hint("up to 128 of a-z, 0-9, dot and hyphen, beginning with a letter or digit")
+            .detail("field", "name"));
     }
     let at = app.clock.now();
     let by = actor(caller, request);

@@ -334,6 +334,11 @@ async fn jobs_are_listed_newest_first_and_narrowed_down() {
         error(&app.get(&format!("/ojs/v1/admin/jobs?{bad}")).await, 400, "invalid_request");
     }
     error(&app.get("/ojs/v1/admin/jobs?page=100000").await, 422, "too_many");
+    let foreign = error(&app.get("/ojs/v1/admin/jobs?cursor=x").await, 400, "invalid_request");
+    assert!(foreign["hint"].as_str().unwrap().contains("next_cursor"), "{foreign}");
+    let misnamed = app.post("/ojs/v1/admin/queues/Bad_/pause", &json!({})).await;
+    let misnamed = error(&misnamed, 400, "invalid_request");
+    assert!(misnamed["hint"].as_str().unwrap().contains("a-z"), "{misnamed}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use lazaret_core::cursor::BadCursor;
 use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
@@ -150,7 +151,7 @@ fn read(pairs: &[(String, String)]) -> Result<Asked, Problem> {
             "since" => asked.since = Some(Time::parse(value).map_err(|error| bad(error.to_string()))?),
             "until" => asked.until = Some(Time::parse(value).map_err(|error| bad(error.to_string()))?),
             "cursor" => {
-                let foreign = |_| bad("the cursor does not belong to this list".into());
+                let foreign = |_| Problem::from(BadCursor::Unreadable);
                 asked.cursor = Some(JobId::parse(value).map_err(foreign)?);
             }
             "sort" if !["created_at", "-created_at"].contains(&value) => {
