@@ -178,9 +178,9 @@ struct Call {
 impl Call {
     fn pair(&mut self, key: &str, value: &str) -> Result<(), Problem> {
         if self.wanted.take(key, value)? == Key::Known {
-            return Ok(());
+            return not_blank(key, value);
         }
-        let Some(value) = given(value) else { return Ok(()) };
+        let value = value.trim();
         let json = match key {
             "confirm" | "all" => match value {
                 "true" => Value::Bool(true),
@@ -199,7 +199,10 @@ impl Call {
     }
 
     fn field(&mut self, key: &str, value: &Value) -> Result<(), Problem> {
-        if self.wanted.take_json(key, value, &shown(key))? == Key::Known || value.is_null() {
+        if self.wanted.take_json(key, value, &shown(key))? == Key::Known {
+            return not_blank(key, value.as_str().unwrap_or(key));
+        }
+        if value.is_null() {
             return Ok(());
         }
         match (key, value) {
@@ -228,6 +231,7 @@ impl Call {
             if self.wanted.take_json(key, value, &field)? == Key::Unknown {
                 return Err(unknown(&field));
             }
+            not_blank(&field, value.as_str().unwrap_or(key))?;
         }
         Ok(())
     }
@@ -266,6 +270,16 @@ fn object(body: &str) -> Result<Map<String, Value>, Problem> {
 
 fn not_a(expected: &str, key: &str) -> Problem {
     Problem::new(Code::SchemaValidation, format!("{key} must be {expected}")).detail("field", key)
+}
+
+/// A variable that was not set leaves an empty text behind: passed over, it would mean more jobs than were meant.
+fn not_blank(field: &str, value: &str) -> Result<(), Problem> {
+    if given(value).is_some() {
+        return Ok(());
+    }
+    Err(Problem::new(Code::InvalidRequest, format!("{field} is empty"))
+        .hint("leave it out if it is not meant to narrow anything")
+        .detail("field", field))
 }
 
 fn unknown(field: &str) -> Problem {
@@ -346,6 +360,9 @@ mod tests {
             r#"{"confirm":true,"filter":{"que":"q"}}"#,
             r#"{"confirm":true,"filter":{"queue":"q","que":null}}"#,
             r#"{"confirm":true,"filter":{"queue":["q"]}}"#,
+            r#"{"confirm":true,"filter":{"queue":"","type":"t"}}"#,
+            r#"{"confirm":true,"filter":{"type":"t"},"queue":" "}"#,
+            r#"{"confirm":true,"filter":{"type":"t"},"que":""}"#,
             r#"{"confirm":true,"filter":"queue"}"#,
             r#"{"confirm":true,"queue":"q","force":1}"#,
             r#"{"confirm":true,"all":true}"#,
@@ -373,6 +390,9 @@ mod tests {
             &[("confirm", "true"), ("all", "true")],
             &[("confirm", "true"), ("all", "true"), ("expected_count", "x")],
             &[("confirm", "true"), ("que", "q")],
+            &[("confirm", "true"), ("type", "t"), ("que", "")],
+            &[("confirm", "true"), ("type", "t"), ("queue", "")],
+            &[("confirm", "true"), ("type", "t"), ("expected_count", "")],
             &[("confirm", "true"), ("queue", "q"), ("expected_count", "-1")],
         ] {
             assert!(read(bad, Confirmed::InWords).is_err(), "{bad:?}");
