@@ -92,10 +92,12 @@ pub(super) async fn screen(
         let same =
             origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(|(_, o)| o == host);
         if !same && !ojs::origin::is_allowed(&app, request.uri().path(), origin) {
-            return Err(Problem::new(
-                Code::ForeignOrigin,
-                "a page of another origin may not change anything here",
-            ));
+            let problem =
+                Problem::new(Code::ForeignOrigin, "a page of another origin may not change anything here");
+            return Err(match request.uri().path().starts_with("/ojs/") {
+                true => problem.hint("add its origin to jobs.allowed_origins if it should"),
+                false => problem,
+            });
         }
     }
     Ok(next.run(request).await)

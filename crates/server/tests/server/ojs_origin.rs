@@ -61,7 +61,8 @@ async fn other_origins_and_other_routes_are_as_shut_as_before() {
         let asked = call(&app, Method::OPTIONS, "/ojs/v1/jobs", origin, "").await;
         error(&asked, 405, "method_not_allowed");
         let refused = call(&app, Method::POST, "/ojs/v1/jobs", origin, &job).await;
-        error(&refused, 403, "forbidden");
+        let told = error(&refused, 403, "forbidden");
+        assert!(told["hint"].as_str().unwrap().contains("jobs.allowed_origins"), "{told}");
         for answer in [asked, refused] {
             assert!(!answer.headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), "{origin}");
         }
