@@ -23,6 +23,9 @@ pub struct Override {
     pub args: Option<String>,
 }
 
+/// What can be changed, by name.
+const CHANGES: [&str; 5] = ["queue", "priority", "meta", "retry", "args"];
+
 /// Reads the body of a retry: nothing, an empty object, or one with `override`.
 pub fn read_override(text: &str) -> Result<Override, JobProblem> {
     if text.trim().is_empty() {
@@ -33,7 +36,14 @@ pub fn read_override(text: &str) -> Result<Override, JobProblem> {
         let message = format!("the request is nested deeper than {} levels", limits::JOB_DEPTH_MAX);
         return Err(JobProblem::whole(ProblemKind::InvalidPayload, message));
     }
-    let Some(raw) = fields.take("override") else { return Ok(Override::default()) };
+    let given = fields.take("override");
+    // Beside `override` they would change nothing, and the job would run again as it died.
+    if let Some(name) = CHANGES.into_iter().find(|name| fields.get(name).is_some()) {
+        let message = format!("{name} stands beside override, where it changes nothing");
+        return Err(JobProblem::new(ProblemKind::InvalidRequest, name, message)
+            .hinted("write {\"override\": {…}} around what is to be changed"));
+    }
+    let Some(raw) = given else { return Ok(Override::default()) };
     let mut fields = Fields::read(raw).map_err(|_| JobProblem::wrong_kind("override", "an object", raw))?;
     let changes = Override {
         queue: fields.take("queue").map(|raw| read_queue("override.queue", raw)).transpose()?,
@@ -111,6 +121,8 @@ mod tests {
                 Some("override.retry.max_attempts"),
             ),
             (r#"{"override":{"type":"other"}}"#, InvalidRequest, Some("override.type")),
+            (r#"{"queue":"slow"}"#, InvalidRequest, Some("queue")),
+            (r#"{"override":{"queue":"slow"},"args":[]}"#, InvalidRequest, Some("args")),
         ];
         for (text, kind, field) in cases {
             let problem = read_override(text).unwrap_err();
