@@ -41,6 +41,10 @@ fn a_job_is_pushed_listed_shown_and_cancelled() {
     let piped = server.run_with_input(&["jobs", "push", "mail.sort", "-", "--json"], b"[1.00]\n").ok();
     assert!(piped.contains("\"args\":[1.00]"), "{piped}");
 
+    let huge = format!("[\"{}\"]", "x".repeat(2 * 1024 * 1024));
+    let refused = server.run_with_input(&["jobs", "push", "mail.sort", "-"], huge.as_bytes()).fails(1);
+    assert!(refused.contains("larger than") && refused.contains("hint: "), "{refused}");
+
     let listed = server.run(&["jobs", "ls"]);
     assert_eq!((listed.stdout.lines().count(), listed.stderr.as_str()), (4, "3 of 3 jobs\n"), "{listed:?}");
     assert_eq!(server.json(&["jobs", "ls", "--queue", "mails"])["items"][0]["id"], id);

@@ -108,11 +108,16 @@ pub async fn run(args: PushArgs, client: &Client, screen: &mut Screen) -> anyhow
 }
 
 fn read_stdin() -> anyhow::Result<String> {
-    let mut text = String::new();
-    // One byte more than the server takes, so that it is the server that refuses.
-    let limit = limits::JOB_BYTES_MAX as u64 + 1;
-    std::io::stdin().take(limit).read_to_string(&mut text).context("cannot read the arguments from stdin")?;
-    Ok(text)
+    let (mut bytes, max) = (Vec::new(), limits::JOB_BYTES_MAX);
+    // One byte more than the server takes: what is cut off would only look as if it were no JSON.
+    let cannot = "cannot read the arguments from stdin";
+    std::io::stdin().take(max as u64 + 1).read_to_end(&mut bytes).context(cannot)?;
+    if bytes.len() > max {
+        return Err(Failure::failed(format!("the arguments are larger than the {max} bytes of a job"))
+            .hint("keep the payload elsewhere and pass a reference to it")
+            .into());
+    }
+    String::from_utf8(bytes).context(cannot)
 }
 
 fn body(args: &PushArgs, json: &str) -> Result<String, Failure> {
