@@ -1,7 +1,9 @@
 //! Lists with numbered pages, fetched whole: the one that is looked for may be on the last.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use lazaret_core::limits;
 
@@ -30,18 +32,18 @@ pub async fn all<T: DeserializeOwned>(
                 return Ok(None);
             }
             texts.extend(answer.read::<RawPage>()?.items);
+            if is_last {
+                // Shaped as one page is: the last one, with the items of all.
+                let mut whole: BTreeMap<String, Box<RawValue>> = answer.read()?;
+                whole.insert("items".to_owned(), to_raw_value(&texts)?);
+                screen.json(&serde_json::to_string(&whole)?)?;
+                return Ok(None);
+            }
         }
         items.extend(page.items);
         if is_last {
             break;
         }
     }
-    match screen.format {
-        Format::Text => Ok(Some(items)),
-        Format::Json => {
-            let merged = serde_json::json!({ "items": texts, "total": texts.len() });
-            screen.json(&merged.to_string())?;
-            Ok(None)
-        }
-    }
+    Ok(Some(items))
 }

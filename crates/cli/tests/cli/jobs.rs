@@ -151,3 +151,20 @@ fn workers_are_listed_and_told() {
     assert!(refused.contains("no way back") && refused.contains("hint: "), "{refused}");
     assert!(server.run(&["audit"]).ok().contains("worker_terminate"));
 }
+
+#[test]
+fn a_list_of_several_pages_has_the_shape_of_one() {
+    let server = Server::start();
+    let jobs = |queues: std::ops::Range<u32>| -> Value {
+        queues.map(|n| json!({"type": "t", "args": [], "options": {"queue": format!("q{n}")}})).collect()
+    };
+    post(&server, "/ojs/v1/jobs/batch", &json!({"jobs": jobs(0..3)}));
+    let few = server.json(&["queues"]);
+    post(&server, "/ojs/v1/jobs/batch", &json!({"jobs": jobs(3..102)}));
+    let many = server.json(&["queues"]);
+    let names = |list: &Value| list.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&many), names(&few));
+    assert_eq!((many["items"].as_array().unwrap().len(), &many["total"]), (102, &json!(102)));
+    assert_eq!(many["pagination"]["has_more"], false);
+    assert_eq!(server.run(&["queues"]).ok().lines().count(), 103);
+}
