@@ -43,9 +43,9 @@ async function beat() {
 async function work(job) {
   console.log(`began ${job.id}`);
   held.add(job.id);
-  const [word, path, said] = await (async () => handlers[job.type](job))().then(
-    (result) => ['done', 'ack', { result }],
-    ({ name, message, stack }) => ['failed', 'nack', { error: { type: name, message, backtrace: stack.split('\n') } }],
+  const [word, path, said] = await (async () => JSON.stringify(await handlers[job.type](job)) ?? 'null')().then(
+    (json) => ['done', 'ack', { result: JSON.parse(json) }], // what is no JSON is a failure of the handler
+    (e) => ['failed', 'nack', { error: { type: e?.name, message: String(e?.message ?? e), backtrace: e?.stack?.split('\n') } }],
   );
   const { state: became = 'not ours any more' } = await call(path, { job_id: job.id, worker_id, ...said });
   held.delete(job.id);

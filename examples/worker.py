@@ -45,7 +45,7 @@ def work(job):
     print("began", job["id"], flush=True)
     held.append(job["id"])
     try:
-        word, path, said = "done", "ack", {"result": HANDLERS[job["type"]](job)}
+        word, path, said = "done", "ack", {"result": json.loads(json.dumps(HANDLERS[job["type"]](job)))}  # or it failed
     except Exception as error:
         told = {"type": type(error).__name__, "message": str(error), "backtrace": traceback.format_exc().splitlines()}
         word, path, said = "failed", "nack", {"error": told}

@@ -146,6 +146,42 @@ fn a_javascript_worker_succeeds_and_fails() {
     check_success_and_failure(JAVASCRIPT);
 }
 
+/// A worker whose handlers were changed, as they are meant to be.
+fn changed(language: Language, server: &Server, changes: &[(&str, &str)]) -> Worker {
+    let path: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", language.script].iter().collect();
+    let mut text = std::fs::read_to_string(path).unwrap();
+    for (old, new) in changes {
+        assert!(text.contains(old), "{old}");
+        text = text.replace(old, new);
+    }
+    server.desk.file(language.script, &text);
+    let script = server.desk.folder.path().join(language.script).to_str().unwrap().to_owned();
+    Worker::start(Language { script: script.leak(), ..language }, server)
+}
+
+/// One bad handler must not take the workers down one after the other: its job fails, and they go on.
+fn check_bad_handlers(language: Language, changes: &[(&str, &str)]) {
+    let server = Server::start();
+    let once = json!({"retry": {"max_attempts": 1}});
+    let odd = push(&server, "demo.greet", json!(["Ada"]), once.clone());
+    let thrown = push(&server, "demo.fail", json!(["screws"]), once);
+    let mut worker = changed(language, &server, changes);
+    worker.says(&format!("failed {odd} discarded"));
+    worker.says(&format!("failed {thrown} discarded"));
+    assert!(job(&server, &thrown)["error"]["message"].as_str().unwrap().contains("no screws"));
+}
+
+#[test]
+fn a_python_worker_outlives_bad_handlers() {
+    check_bad_handlers(PYTHON, &[("return {\"greeting\"", "return {0j}, {\"greeting\"")]);
+}
+
+#[test]
+fn a_javascript_worker_outlives_bad_handlers() {
+    check_bad_handlers(JAVASCRIPT, &[("greeting: ", "odd: 1n, greeting: "), ("new RangeError(", "String(")]);
+}
+
 fn check_death(language: Language, rescuer: Language) {
     let server = Server::start();
     let id = push(&server, "demo.die", json!([]), dead_after(2));
