@@ -51,7 +51,8 @@ const EXAMPLES_TERMINATE: &str = "\
 Examples:
   lazaret workers terminate mailer-1
 
-It learns of it with its next heartbeat. Once it is started again it is a worker like any other.";
+It learns of it with its next heartbeat. Once it is started again it is a worker like any other, if its heartbeats tell
+its pid, host or start time; if they do not, it has to be started under another name.";
 
 #[derive(Args, Debug)]
 struct WorkerArgs {
