@@ -22,8 +22,12 @@ impl Beat {
     /// Cut down to what is kept of a worker, whatever it sends.
     pub fn bounded(self) -> Beat {
         let name = |text: String| listed(&text, limits::NAME_BYTES_MAX);
+        // No store keeps a larger number; one that came back smaller would be another process at each heartbeat.
+        let number = |number: u64| number.min(i64::MAX as u64);
         Beat {
             hostname: self.hostname.map(name),
+            pid: self.pid.map(number),
+            concurrency: self.concurrency.map(number),
             queues: self.queues.into_iter().take(limits::WORKER_QUEUES_MAX).map(name).collect(),
             // Half of a JSON text is none.
             said: self.said.filter(|text| text.len() <= limits::WORKER_SAID_BYTES_MAX),

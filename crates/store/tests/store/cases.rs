@@ -157,6 +157,7 @@ macro_rules! store_cases {
                 workers::workers_are_listed_with_what_they_hold,
                 workers::a_worker_hears_what_is_wished_of_it,
                 workers::a_process_that_starts_anew_is_not_told_to_exit_again,
+                workers::a_worker_with_a_number_beyond_all_processes_is_one_process,
                 workers::a_worker_is_silent_if_it_holds_jobs_and_says_nothing,
                 workers::silent_workers_that_hold_nothing_are_forgotten,
                 workers::made_up_names_do_not_fill_the_store,

@@ -276,3 +276,14 @@ pub async fn a_pause_is_on_record(rig: &mut Rig) {
         [("queue_paused", "queue:\"a b\""), ("queue_resumed", "queue:slow"), ("queue_paused", "queue:slow")]
     );
 }
+
+pub async fn a_worker_with_a_number_beyond_all_processes_is_one_process(rig: &mut Rig) {
+    let odd = Beat { pid: Some(u64::MAX), concurrency: Some(u64::MAX), ..named("w1") };
+    beat(rig, odd.clone(), 0).await;
+    assert_eq!(wish(rig, "w1", Wish::Terminate, 1).await, Wished::Done);
+    let told = rig.told().await;
+    for ms in [10, 60_000] {
+        assert_eq!(beat(rig, odd.clone(), ms).await, Wish::Terminate, "it is still the one that was told");
+    }
+    assert_eq!(rig.told().await, told, "nobody was started");
+}
