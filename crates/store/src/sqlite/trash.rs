@@ -37,10 +37,12 @@ impl Carried {
     }
 }
 
+/// The later of the last capture and the last death: from then on the content is kept for a while.
 const FIND: &str = "
-select letter, max(created_at, died_at)
-  from dead_letter_queue
- where id = ?1";
+select l.letter, max(l.created_at, l.died_at, v.captured_at)
+  from dead_letter_queue l
+  join lives v on v.letter = l.letter and v.life = l.life
+ where l.id = ?1";
 
 /// Takes a letter out of all lists, with its job. Inside the floor its content goes to the trash.
 pub(super) fn delete(

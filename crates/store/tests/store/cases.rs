@@ -182,6 +182,7 @@ macro_rules! store_cases {
                 trash::two_people_delete_and_one_is_refused,
                 trash::a_letter_that_dies_after_its_deletion_is_a_new_one,
                 trash::beyond_the_floor_nothing_is_kept,
+                trash::the_floor_counts_from_the_last_capture,
                 trash::the_trash_is_read_in_pages_and_emptied_in_parts,
                 trash::an_incident_closes_with_its_last_letter_and_opens_when_it_is_restored,
                 trash::a_list_is_deleted_in_chunks_without_what_is_held,

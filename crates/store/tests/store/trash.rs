@@ -77,7 +77,7 @@ pub async fn a_deleted_letter_is_in_the_trash_and_nowhere_else(rig: &mut Rig) {
         died_at: at(500),
         deleted_at: at(1_000),
         deleted_by: "ana".into(),
-        kept_until: at(500 + RETENTION_FLOOR_MS),
+        kept_until: at(600 + RETENTION_FLOOR_MS),
     };
     assert_eq!((trash(rig).await, deleted(rig).await), (vec![expected], 1));
     let events = rig.store().events(0, 100).await.unwrap();
@@ -212,6 +212,19 @@ pub async fn beyond_the_floor_nothing_is_kept(rig: &mut Rig) {
     assert_eq!(deleted(rig).await, 3);
     let again = rig.create(captured("old"), at(RETENTION_FLOOR_MS + 10)).await;
     assert_eq!(rig.letter(again).await.previous, Some(old), "the key outlives the letter");
+}
+
+pub async fn the_floor_counts_from_the_last_capture(rig: &mut Rig) {
+    let floor = RETENTION_FLOOR_MS;
+    let id = rig.create(dying("late", at(0)), at(0)).await;
+    // It died again soon after, which reached us when the floor of both deaths had passed.
+    assert_eq!(rig.capture(dying("late", at(1_000)), at(floor + 5_000)).await.letter, id);
+    assert_eq!(rig.letter(id).await.life, 2);
+    rig.done(id, Verb::Delete, at(floor + 6_000)).await;
+    let kept: Vec<_> = trash(rig).await.iter().map(|kept| (kept.letter, kept.kept_until)).collect();
+    assert_eq!(kept, [(id, at(2 * floor + 5_000))]);
+    rig.done(id, Verb::Restore, at(floor + 7_000)).await;
+    assert_eq!(rig.history(id).await.lives.len(), 2);
 }
 
 pub async fn the_trash_is_read_in_pages_and_emptied_in_parts(rig: &mut Rig) {
