@@ -242,9 +242,20 @@ fn matching(
 /// Where this chunk ends at the latest, matching or not; nothing if there are no more letters. A filter that no index
 /// answers would otherwise walk through all of them in one write.
 fn window_end(conn: &Connection, sql: &Where, last: Option<Key>) -> Result<Option<Key>, StoreError> {
+    let (text, binds) = window_sql(sql, last);
+    let mut statement = conn.prepare_cached(&text)?;
+    let end = statement
+        .query_row(rusqlite::params_from_iter(binds), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(end)
+}
+
+fn window_sql(sql: &Where, last: Option<Key>) -> (String, Vec<Value>) {
     let Driver { condition, bind } = &sql.driver;
+    // An index without a condition of its own holds the letters in another order: all of them would be sorted.
+    let index = if bind.is_some() { sql.index } else { "letters_by_death" };
     let mut text =
-        format!("select l.died_at, l.id from dead_letter_queue l indexed by {} where {condition}", sql.index);
+        format!("select l.died_at, l.id from dead_letter_queue l indexed by {index} where {condition}");
     let mut binds: Vec<Value> = bind.iter().cloned().collect();
     if let Some((died_at, id)) = last {
         text.push_str(" and (l.died_at, l.id) > (?, ?)");
@@ -252,11 +263,7 @@ fn window_end(conn: &Connection, sql: &Where, last: Option<Key>) -> Result<Optio
     }
     text.push_str(" order by l.died_at, l.id limit 1 offset ?");
     binds.push(Value::Integer(limits::FREEZE_ROWS_PER_WRITE as i64 - 1));
-    let mut statement = conn.prepare_cached(&text)?;
-    let end = statement
-        .query_row(rusqlite::params_from_iter(binds), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(end)
+    (text, binds)
 }
 
 /// A place in the order of deaths.
@@ -420,3 +427,6 @@ pub(super) fn skipped(conn: &Connection, id: OperationId, limit: usize) -> Resul
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
+
+#[cfg(test)]
+mod tests;
