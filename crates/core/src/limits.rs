@@ -532,6 +532,10 @@ pub const TRASH_EMPTIED_PER_WRITE: usize = 250;
 /// Ended jobs that are forgotten in one commit.
 pub const JOBS_PRUNED_PER_WRITE: usize = 500;
 
+/// Bytes of content after which a commit drops no more letters or jobs, however few it has dropped: SQLite visits every
+/// page of what it removes, which takes some twenty milliseconds for a megabyte.
+pub const CONTENT_BYTES_DROPPED_PER_WRITE: usize = 2 * 1024 * 1024;
+
 /// Moves that are counted apart for whoever watches an instance: a thousand types in ten queues each. The rest is one.
 pub const MOVES_KEPT_MAX: usize = 10_000;
 

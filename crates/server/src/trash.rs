@@ -13,5 +13,6 @@ pub async fn empty(app: &App) -> Result<Progress, StoreError> {
     }
     let limit = limits::TRASH_EMPTIED_PER_WRITE;
     let dropped = app.store.empty_trash(app.clock.now(), limit).await?;
-    Ok(if dropped >= limit as u64 { Progress::More } else { Progress::Idle })
+    // Fewer than asked for may only mean that they were large.
+    Ok(if dropped > 0 { Progress::More } else { Progress::Idle })
 }

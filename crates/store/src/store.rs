@@ -179,8 +179,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The live letter of a job.
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError>;
 
-    /// Forgets jobs that ended in these states before these times, at most `limit`; says how many. What is in the dead
-    /// letter stays.
+    /// Forgets jobs that ended in these states before these times, at most `limit` and fewer if they are large; says how
+    /// many. What is in the dead letter stays.
     async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError>;
 
     /// Jobs by their ids, newest first. A filter that has to look into jobs looks at a bounded number of them.
@@ -226,7 +226,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn trash(&self, before: Option<(Time, LetterId)>, limit: usize)
     -> Result<Vec<Trashed>, StoreError>;
 
-    /// Drops the content of deleted letters that need not be kept any longer; says of how many.
+    /// Drops the content of deleted letters that need not be kept any longer, at most of `limit` and of fewer if they are
+    /// large; says of how many.
     async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError>;
 
     /// The audit log, newest first, before a position.

@@ -17,6 +17,7 @@ use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::lifecycle::Place;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -163,26 +164,35 @@ pub(super) fn letter_of(conn: &Connection, id: JobId) -> Result<Option<LetterHis
     }
 }
 
-const PRUNE: &str = "
-delete from jobs
- where job in (select job
-                 from jobs indexed by jobs_ended
-                where state = ?1
-                  and ended_at < ?2
-                  and dead = 0
-                order by ended_at
-                limit ?3)
-returning queue";
+const ENDED: &str = "
+select job, queue, octet_length(detail)
+  from jobs indexed by jobs_ended
+ where state = ?1
+   and ended_at < ?2
+   and dead = 0
+ order by ended_at
+ limit ?3";
 
-/// Forgets jobs that ended in one of these states before the time beside it; a job in the dead letter stays.
+/// Forgets jobs that ended in one of these states before the time beside it, of large ones only a few; a job in the dead
+/// letter stays.
 pub(super) fn prune(write: &Write<'_>, before: &[(JobState, Time)], limit: usize) -> Result<u64, StoreError> {
-    let (mut depths, mut pruned) = (Depths::default(), 0);
+    let (mut depths, mut pruned, mut bytes) = (Depths::default(), 0, 0);
+    let mut forget = write.conn.prepare_cached("delete from jobs where job = ?1")?;
     for (state, before) in before {
-        let mut statement = write.conn.prepare_cached(PRUNE)?;
-        let mut gone = statement.query((state.name(), before.ms(), (limit - pruned) as i64))?;
-        while let Some(row) = gone.next()? {
-            depths.add(&row.get::<_, String>(0)?, *state, -1);
-            pruned += 1;
+        let ended: Vec<(i64, String, i64)> = write
+            .conn
+            .prepare_cached(ENDED)?
+            .query_map((state.name(), before.ms(), (limit - pruned) as i64), |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        for (job, queue, size) in ended {
+            if bytes >= limits::CONTENT_BYTES_DROPPED_PER_WRITE as i64 {
+                break;
+            }
+            forget.execute([job])?;
+            depths.add(&queue, *state, -1);
+            (pruned, bytes) = (pruned + 1, bytes + size);
         }
     }
     // Their queues are there already: the time is not that of a beginning.

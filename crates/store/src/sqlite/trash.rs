@@ -355,19 +355,29 @@ pub(super) fn is_overdue(conn: &Connection, now: Time) -> Result<bool, StoreErro
     Ok(conn.prepare_cached(OVERDUE)?.exists((now.ms(), 1))?)
 }
 
-/// Drops the content of letters that need not be kept any longer.
+const WEIGHT: &str = "
+select (select coalesce(sum(octet_length(body)), 0) from trash_lives where letter = ?1)
+     + (select coalesce(sum(octet_length(detail)), 0) from trash_attempts where letter = ?1)";
+
+/// Drops the content of letters that need not be kept any longer; of large ones only a few.
 pub(super) fn empty(write: &Write<'_>, now: Time, limit: usize) -> Result<u64, StoreError> {
     let overdue: Vec<(i64, [u8; 16])> = write
         .conn
         .prepare_cached(OVERDUE)?
         .query_map((now.ms(), limit as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    for (row, id) in &overdue {
-        drop_content(write.conn, *row)?;
-        forget_past(write, LetterId::from_bytes(*id))?;
+    let (mut dropped, mut bytes) = (0, 0);
+    for (row, id) in overdue {
+        if bytes >= limits::CONTENT_BYTES_DROPPED_PER_WRITE as i64 {
+            break;
+        }
+        bytes += write.conn.prepare_cached(WEIGHT)?.query_row([row], |row| row.get::<_, i64>(0))?;
+        drop_content(write.conn, row)?;
+        forget_past(write, LetterId::from_bytes(id))?;
+        dropped += 1;
     }
     numbers::keep(write)?;
-    Ok(overdue.len() as u64)
+    Ok(dropped)
 }
 
 const TOMBSTONE: &str = "

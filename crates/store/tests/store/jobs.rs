@@ -7,10 +7,11 @@ use lazaret_core::job::Job;
 use lazaret_core::job::enqueue::{JobDefaults, read_enqueue};
 use lazaret_core::job::failure::{Failure, Nack, read_nack};
 use lazaret_core::job::state::JobState;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::job::{Changed, JobChange, JobEvent, LetterEffect, SOURCE, StoredJob};
 
-use crate::rig::{Rig, ana, at};
+use crate::rig::{Rig, ana, at, noise};
 
 /// A job as a client enqueues it, with these options.
 pub fn new(rig: &Rig, options: &str, at: Time) -> Job {
@@ -362,4 +363,25 @@ pub async fn jobs_outlive_a_restart(rig: &mut Rig) {
     assert_eq!(rig.store().queues().await.unwrap(), queues);
     assert_eq!(rig.store().next_due().await.unwrap(), Some(at(1_000)));
     assert_eq!(fetch(rig, &["default"], 10, at(10)).await, [ids[0]]);
+}
+
+pub async fn large_jobs_are_forgotten_few_at_a_time(rig: &mut Rig) {
+    let args = format!("[\"{}\"]", noise(limits::CONTENT_BYTES_DROPPED_PER_WRITE / 2));
+    for n in 0..6 {
+        let job = Job { args: args.clone(), ..new(rig, "", at(n)) };
+        let id = enqueue(rig, vec![job], at(n)).await[0];
+        fetch(rig, &["default"], 1, at(n)).await;
+        ack(rig, id, at(n)).await;
+    }
+    let before =
+        [JobState::Completed, JobState::Cancelled, JobState::Discarded].map(|state| (state, at(100)));
+    let mut parts = Vec::new();
+    loop {
+        match rig.store().prune_jobs(before, 100).await.unwrap() {
+            0 => break,
+            pruned => parts.push(pruned),
+        }
+    }
+    assert_eq!(parts.iter().sum::<u64>(), 6);
+    assert!(parts.iter().all(|pruned| (1..=3).contains(pruned)), "{parts:?}");
 }

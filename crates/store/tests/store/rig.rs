@@ -290,6 +290,18 @@ pub fn error(message: &str) -> LetterError {
     LetterError { error_type: "ConnectionError".into(), message: message.into(), ..LetterError::default() }
 }
 
+/// Letters and digits that no packing makes shorter by much.
+pub fn noise(bytes: usize) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[(state % 64) as usize])
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
 /// One failed run.
 pub fn failed(at: Time, message: &str) -> Attempt {
     Attempt { at: Some(at), duration_ms: Some(40), error: error(message), extra: None }

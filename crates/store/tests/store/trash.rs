@@ -7,7 +7,7 @@ use lazaret_core::id::LetterId;
 use lazaret_core::incident::IncidentState;
 use lazaret_core::letter::{Captured, Outcome};
 use lazaret_core::lifecycle::{Action, Place, Refused, Standing, Status};
-use lazaret_core::limits::{DECISION_ROWS_PER_WRITE, RETENTION_FLOOR_MS};
+use lazaret_core::limits::{CONTENT_BYTES_DROPPED_PER_WRITE, DECISION_ROWS_PER_WRITE, RETENTION_FLOOR_MS};
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{Decided, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, Total};
@@ -15,7 +15,7 @@ use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::stats::LedgerBy;
 use lazaret_store::trash::Trashed;
 
-use crate::rig::{Rig, at, captured, dying, envelope, error, failed, mark};
+use crate::rig::{Rig, at, captured, dying, envelope, error, failed, mark, noise};
 
 /// A letter with two lives, several attempts and a body of its own.
 async fn lived(rig: &Rig) -> LetterId {
@@ -387,4 +387,19 @@ pub async fn a_store_that_was_deleted_empty_goes_on_counting(rig: &mut Rig) {
         assert_eq!(found, BTreeSet::from([new, ids[2]]));
         rig.store().index_bodies(10).await.unwrap();
     }
+}
+
+pub async fn large_letters_are_dropped_few_at_a_time(rig: &mut Rig) {
+    let body = envelope(noise(CONTENT_BYTES_DROPPED_PER_WRITE).as_bytes());
+    for n in 0..5 {
+        let large = Captured { envelope: body.clone(), ..captured(&format!("large {n}")) };
+        let id = rig.create(large, at(n)).await;
+        rig.done(id, Verb::Delete, at(10)).await;
+    }
+    let mut parts = Vec::new();
+    while !trash(rig).await.is_empty() {
+        parts.push(rig.store().empty_trash(at(RETENTION_FLOOR_MS + 10), 100).await.unwrap());
+    }
+    assert_eq!(parts.iter().sum::<u64>(), 5);
+    assert!(parts.iter().all(|dropped| (1..=2).contains(dropped)), "{parts:?}");
 }
