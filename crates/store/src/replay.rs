@@ -17,7 +17,7 @@ pub struct ReplayQuery {
     pub limit: usize,
 }
 
-/// Puts letters back by a rule: all those that still may, in one commit.
+/// Puts letters back by a rule: all those that still may.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replay {
     pub rule: String,

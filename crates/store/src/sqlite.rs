@@ -481,8 +481,7 @@ impl Store for SqliteStore {
 
     async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
         let replay = Arc::new(replay);
-        let (same, weight) = (Arc::clone(&replay), replay.letters.len());
-        let outcomes = self.writer.write(weight, move |write| replays::replay(write, &same)).await?;
+        let outcomes = replays::replay_all(&self.writer, &replay).await?;
         self.rounds.pass(&replay, &outcomes);
         Ok(outcomes)
     }

@@ -213,7 +213,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Letters that a rule may put back now, the longest dead first.
     async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError>;
 
-    /// Puts letters back by a rule; the outcomes come in order.
+    /// Puts letters back by a rule, large ones in several commits; the outcomes come in order.
     async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError>;
 
     /// What is known of all rules that did something or were switched, by name.

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{JobId, LetterId};
@@ -24,7 +24,7 @@ use super::events::{self, NewEvent};
 use super::filter::Where;
 use super::jobs::follow::retry;
 use super::scan::Scanner;
-use super::writer::Write;
+use super::writer::{Write, Writer};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::{Decided, Verb};
@@ -245,10 +245,33 @@ fn window_end(conn: &Connection, from: Option<Key>, rows: usize) -> Result<Optio
     Ok(end)
 }
 
-/// Puts letters back, each by itself; one audit entry tells of all that were.
-pub(super) fn replay(write: &mut Write<'_>, replay: &Replay) -> Result<Vec<Replayed>, StoreError> {
+/// Puts letters back in as many writes as it takes.
+pub(super) async fn replay_all(writer: &Writer, replay: &Arc<Replay>) -> Result<Vec<Replayed>, StoreError> {
     let mut outcomes = Vec::with_capacity(replay.letters.len());
-    for (letter, life) in &replay.letters {
+    while outcomes.len() < replay.letters.len() {
+        let (same, from) = (Arc::clone(replay), outcomes.len());
+        let put_back = move |write: &mut Write<'_>| {
+            self::replay(write, &same, same.letters.get(from..).unwrap_or_default())
+        };
+        outcomes.extend(writer.write(replay.letters.len() - from, put_back).await?);
+    }
+    Ok(outcomes)
+}
+
+/// Puts the first of these letters back, each by itself, as many as one write may take time for; one audit entry tells of
+/// all that were.
+pub(super) fn replay(
+    write: &mut Write<'_>,
+    replay: &Replay,
+    letters: &[(LetterId, u32)],
+) -> Result<Vec<Replayed>, StoreError> {
+    let until = Instant::now() + Duration::from_millis(limits::DECISION_MS_MAX);
+    let mut outcomes = Vec::with_capacity(letters.len());
+    for (letter, life) in letters {
+        // The arguments of jobs may be large.
+        if !outcomes.is_empty() && Instant::now() > until {
+            break;
+        }
         outcomes.push(replay_one(write, replay, *letter, *life)?);
     }
     let done = outcomes.iter().filter(|outcome| **outcome == Replayed::Done).count();

@@ -172,6 +172,7 @@ macro_rules! store_cases {
                 replays::a_letter_that_waits_again_by_hand_is_found_again,
                 replays::a_rule_by_content_takes_exactly_what_matches,
                 replays::two_ticks_race_and_a_letter_is_put_back_once,
+                replays::large_jobs_are_put_back_in_several_commits,
                 replays::a_job_whose_row_is_gone_is_made_from_its_letter,
                 replays::a_rule_is_switched_by_a_person,
                 job_lists::jobs_are_listed_newest_first_by_what_is_asked_for,

@@ -10,7 +10,7 @@ use lazaret_store::decision::Verb;
 use lazaret_store::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 
 use crate::jobs::{ack, enqueue, fail, fetch, new, stored};
-use crate::rig::{Rig, ana, at, captured, envelope};
+use crate::rig::{Rig, ana, at, captured, envelope, noise};
 
 const DYING: &str = r#""retry":{"max_attempts":1,"on_exhaustion":"dead_letter"}"#;
 
@@ -291,4 +291,21 @@ pub async fn a_rule_is_switched_by_a_person(rig: &mut Rig) {
     drop(store);
     rig.reopen().await;
     assert_eq!(rig.store().rule_records().await.unwrap().len(), 2);
+}
+
+pub async fn large_jobs_are_put_back_in_several_commits(rig: &mut Rig) {
+    let args = format!("[\"{}\"]", noise(limits::JOB_BYTES_MAX - 10_000));
+    let mut letters = Vec::new();
+    for n in 0..30 {
+        let job = Job { args: args.clone(), ..new(rig, DYING, at(n)) };
+        let id = enqueue(rig, vec![job], at(n)).await[0];
+        letters.push((die(rig, id, n).await, 1));
+    }
+    let changes = rig.store().changes();
+    let commits = *changes.borrow();
+    assert_eq!(replay(rig, "r", 3, &letters, 60_000).await, vec![Replayed::Done; 30]);
+    assert!(*changes.borrow() - commits > 1, "thirty megabytes must not keep all others waiting at once");
+    assert_eq!(rig.store().rule_records().await.unwrap()[0].replayed, 30);
+    let told: u64 = rig.store().audit(None, 100).await.unwrap().iter().map(|entry| entry.count).sum();
+    assert_eq!(told, 30);
 }
