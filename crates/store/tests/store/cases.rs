@@ -152,6 +152,7 @@ macro_rules! store_cases {
                 job_letters::a_letter_of_another_job_cannot_be_taken_along,
                 job_letters::a_job_without_a_row_is_made_from_its_letter,
                 job_letters::letters_of_jobs_are_counted_by_themselves,
+                job_letters::a_letter_that_tells_of_another_job_makes_none,
                 workers::a_worker_is_known_by_its_first_heartbeat,
                 workers::what_a_worker_leaves_out_stays,
                 workers::a_heartbeat_that_says_nothing_new_is_not_written_at_once,

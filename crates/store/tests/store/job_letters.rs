@@ -7,13 +7,13 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::letter::{Captured, Resolution, Strategy};
 use lazaret_core::lifecycle::{Action, Refused, Standing, Status};
 use lazaret_core::time::Time;
-use lazaret_store::decision::Verb;
+use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::job::{Changed, LetterEffect, SOURCE, StoredJob, key_of};
 use lazaret_store::page::LetterHistory;
 use lazaret_store::stats::StatsOf;
 
 use crate::jobs::{ack, change, enqueue, fail, fetch, moved, new, stored, told};
-use crate::rig::{Rig, at, dying};
+use crate::rig::{Rig, at, captured, dying};
 
 pub const DYING: &str = r#""retry":{"max_attempts":2,"initial_interval":"PT1S","jitter":false,
     "on_exhaustion":"dead_letter"}"#;
@@ -259,4 +259,30 @@ pub async fn letters_of_jobs_are_counted_by_themselves(rig: &mut Rig) {
     assert_eq!(jobs(Status::Pending).await.total, 0);
     assert_eq!((jobs(Status::Pending).await.by_queue, jobs(Status::Pending).await.oldest_at), (vec![], None));
     assert_eq!(jobs(Status::Reprocessing).await.by_queue, [("default".to_owned(), 1)]);
+}
+
+pub async fn a_letter_that_tells_of_another_job_makes_none(rig: &mut Rig) {
+    let id = dead(rig).await;
+    let told = letter(rig, id).await;
+    let original = rig.store().original(told.letter.id, None).await.unwrap().unwrap();
+    let own = JobId::mint(at(0), rig.mint());
+    let odd = Captured {
+        source: SOURCE.into(),
+        subscriber: None,
+        envelope: original.envelope,
+        reported: told.lives[0].reported.clone(),
+        ..captured(&own.to_string())
+    };
+    let odd = rig.create(odd, at(2_000)).await;
+    let before = stored(rig, id).await;
+    assert_eq!(rig.decide(odd, Verb::Retry, at(2_001)).await, Decided::NoWayBack);
+    assert_eq!(stored(rig, id).await, before);
+    rig.done(told.letter.id, Verb::Delete, at(2_002)).await;
+    assert_eq!(rig.decide(odd, Verb::Retry, at(2_003)).await, Decided::NoWayBack);
+    for verb in [Verb::Resolve, Verb::Reopen, Verb::Delete, Verb::Restore, Verb::Resolve] {
+        rig.done(odd, verb, at(2_004)).await;
+        for job in [id, own] {
+            assert_eq!(rig.store().job(job).await.unwrap(), None, "{verb:?}");
+        }
+    }
 }

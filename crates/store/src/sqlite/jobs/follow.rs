@@ -59,7 +59,7 @@ pub(in crate::sqlite) fn follow(write: &Write<'_>, letter: LetterId, at: Time) -
     if before.as_ref().is_some_and(|before| before.state == JobState::Discarded && before.in_dead_letter) {
         return Ok(());
     }
-    let Some(job) = last_life(write, letter)? else { return Ok(()) };
+    let Some(job) = last_life(write, id, letter)? else { return Ok(()) };
     let mut depths = Depths::default();
     depths.add(&job.queue, job.state, 1);
     if let Some(before) = &before {
@@ -136,18 +136,22 @@ fn retried(job: Job, with: &Override, at: Time) -> Option<Job> {
 fn dead_job(write: &Write<'_>, id: JobId, letter: LetterId) -> Result<Option<StoredJob>, StoreError> {
     match super::job(write.conn, id)? {
         Some(stored) => Ok(Some(stored)),
-        None => Ok(last_life(write, letter)?.map(|job| StoredJob { job, version: 0 })),
+        None => Ok(last_life(write, id, letter)?.map(|job| StoredJob { job, version: 0 })),
     }
 }
 
-/// The job as it died last; nothing if a report under the name of our source left no job to be made.
-pub(super) fn last_life(write: &Write<'_>, letter: LetterId) -> Result<Option<Job>, StoreError> {
+/// The job as it died last; nothing if a report under the name of our source left no job to be made, or another one.
+fn last_life(write: &Write<'_>, id: JobId, letter: LetterId) -> Result<Option<Job>, StoreError> {
     let Some(history) = letters::history_in(write.conn, letter)? else { return Ok(None) };
     let Some(original) = letters::original(write.conn, letter, None)? else { return Ok(None) };
     let record = history.lives.last().and_then(|life| life.reported.as_deref()).unwrap_or("");
     let attempts = history.attempts.iter().map(|told| &told.attempt);
     match Job::from_letter(&original.envelope, record, attempts) {
-        Ok(job) => Ok(Some(job)),
+        Ok(job) if job.id == id => Ok(Some(job)),
+        Ok(job) => {
+            tracing::warn!(letter.id = %letter, "letter {letter} of job {id} tells of job {}", job.id);
+            Ok(None)
+        }
         Err(error) => {
             tracing::warn!(letter.id = %letter, %error, "no job can be made from letter {letter}");
             Ok(None)
