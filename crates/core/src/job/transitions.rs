@@ -158,6 +158,8 @@ impl Job {
             retry,
             fate,
             attempt: 0,
+            // The deadline was for the first life: whoever puts the job back wants it run.
+            expires_at: None,
             enqueued_at: now,
             re_enqueued_at: Some(now),
             started_at: None,

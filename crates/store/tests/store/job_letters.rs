@@ -150,6 +150,11 @@ pub async fn a_retried_job_that_ends_otherwise_discards_its_letter(rig: &mut Rig
         kill(rig, id, 0).await;
         retry(rig, id, at(5_000)).await;
         let evidence = if expires {
+            // The deadline of the first life is over with it; one of this life would bind.
+            let before = stored(rig, id).await;
+            assert_eq!(before.job.expires_at, None);
+            let after = Job { expires_at: Some(at(6_000)), ..before.job.clone() };
+            assert_eq!(change(rig, &before, after, LetterEffect::None, at(5_500)).await, Changed::Done);
             assert!(fetch(rig, &["default"], 1, at(6_000)).await.is_empty());
             "expired"
         } else {

@@ -177,8 +177,9 @@ fn a_job_is_cancelled_until_it_has_ended() {
 
 #[test]
 fn a_retry_from_the_dead_letter_begins_anew_and_keeps_the_history() {
-    let dead = dead(r#""retry":{"on_exhaustion":"dead_letter"}"#);
+    let dead = dead(r#""expires_at":"+PT8S","retry":{"on_exhaustion":"dead_letter"}"#);
     let again = dead.clone().retried_from_dead_letter(&Override::default(), at(9_000)).unwrap();
+    assert!(dead.is_expired(at(9_000)) && !again.is_expired(at(9_000)), "a deadline binds the first life");
     assert_eq!((again.id, again.state, again.attempt), (dead.id, JobState::Available, 0));
     assert_eq!((again.enqueued_at, again.re_enqueued_at), (at(9_000), Some(at(9_000))));
     assert_eq!((again.completed_at, again.discarded_at, again.started_at), (None, None, None));
