@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 /// Add a line here when a test starts to need something.
 pub(crate) const TEST_NEEDS: &[Need] = &[
     need("C compiler", &["cc"], &["gcc", "libc6-dev"], "compiles the bundled SQLite and zstd"),
+    need(
+        "PostgreSQL",
+        &["initdb", "/usr/lib/postgresql/*/bin/initdb"],
+        &["postgresql"],
+        "keeps the letters of the shared store; each test process starts its own server",
+    ),
     need("Python 3", &["python3"], &["python3"], "runs examples/worker.py"),
     need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs"),
 ];

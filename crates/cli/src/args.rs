@@ -26,6 +26,7 @@ use crate::commands::series::SeriesArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::stats::StatsArgs;
+use crate::commands::store::StoreCommand;
 use crate::commands::suggest::SuggestArgs;
 use crate::commands::tail::TailArgs;
 use crate::commands::token::TokenCommand;
@@ -126,7 +127,13 @@ impl Global {
 
 /// A text that is never shown.
 #[derive(Clone)]
-struct Secret(String);
+pub struct Secret(String);
+
+impl Secret {
+    pub fn into_text(self) -> String {
+        self.0
+    }
+}
 
 impl From<String> for Secret {
     fn from(text: String) -> Secret {
@@ -210,6 +217,9 @@ pub enum Command {
     Audit(AuditArgs),
     /// Show how far the body index and regrouping have come
     Progress(ProgressArgs),
+    /// Bring a shared store to the newest format; copy one store into another
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Check or show the configuration that `serve` would use
     #[command(subcommand)]
     Config(ConfigCommand),

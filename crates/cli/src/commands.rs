@@ -23,6 +23,7 @@ pub mod series;
 pub mod serve;
 pub mod show;
 pub mod stats;
+pub mod store;
 pub mod suggest;
 pub mod tail;
 pub mod token;
@@ -68,6 +69,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Audit(args) => audit::run(args, &client()?, screen).await,
         Command::Rules(args) => rules::run(args, &client()?, screen).await,
         Command::Progress(args) => progress::run(args, &client()?, screen).await,
+        Command::Store(command) => store::run(command, screen).await,
         Command::Config(command) => config::run(command, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),

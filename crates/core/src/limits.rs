@@ -532,6 +532,39 @@ pub const TRASH_EMPTIED_PER_WRITE: usize = 250;
 /// Ended jobs that are forgotten in one commit.
 pub const JOBS_PRUNED_PER_WRITE: usize = 500;
 
+/// Connections of one instance to PostgreSQL that read: a server takes a hundred by default, shared by all instances.
+pub const POSTGRES_READERS_MAX: usize = 8;
+
+/// How long one connection may take to be made; a server that is there answers in a tenth.
+pub const POSTGRES_CONNECT_MS_MAX: u64 = 5_000;
+
+/// How long one statement of a write may take, and how long it may wait for somebody else's lock.
+pub const POSTGRES_WRITE_MS_MAX: u64 = 60_000;
+pub const POSTGRES_LOCK_MS_MAX: u64 = 30_000;
+
+/// How long a transaction may stand still before the server ends it: an instance that hangs must not hold up the others.
+pub const POSTGRES_IDLE_MS_MAX: u64 = 30_000;
+
+/// Pause before a lost connection is made again.
+pub const POSTGRES_RETRY_MS: u64 = 500;
+
+/// How often a group of writes is done again after a deadlock or a lost connection before its callers are told.
+pub const WRITE_AGAIN_MAX: usize = 5;
+
+/// How often one looks for changes that no notification told of.
+pub const CHANGES_POLL_MS: u64 = 5_000;
+
+/// Bytes of bodies in one statement: a message to the server holds less than a gigabyte, and both sides hold it whole.
+pub const STATEMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of one copy that is made for people who ask the database themselves, and attempts in it: enough to look at,
+/// and the whole is kept anyway.
+pub const EXTRACT_BYTES_MAX: usize = 64 * 1024;
+pub const EXTRACT_ATTEMPTS_MAX: usize = 100;
+
+/// Letters that a scan asks the server for at once: what is asked for is sent, even if the time is over before.
+pub const SCAN_LETTERS_PER_READ: i64 = 64;
+
 /// Bytes of content after which a commit drops no more letters or jobs, however few it has dropped: SQLite visits every
 /// page of what it removes, which takes some twenty milliseconds for a megabyte.
 pub const CONTENT_BYTES_DROPPED_PER_WRITE: usize = 2 * 1024 * 1024;

@@ -17,7 +17,7 @@ mod rules;
 mod series;
 mod stats;
 mod suggest;
-mod transfer;
+pub(crate) mod transfer;
 mod trash;
 mod wire;
 

@@ -14,6 +14,7 @@ mod problem;
 mod replay;
 mod schema;
 mod show;
+mod store_url;
 mod value;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod example_tests;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -31,9 +33,11 @@ use lazaret_core::fingerprint::{FingerprintRule, FingerprintRules};
 use lazaret_core::limits;
 use lazaret_core::replay::ReplayRule;
 
+pub(crate) use check::REQUEST_MS_CEILING;
 pub use event_path::{BadEventPath, EventPath};
 pub use jobs::{Governance, JobsConfig};
 pub use problem::ConfigError;
+pub use store_url::{PostgresUrl, StoreUrl};
 
 use layer::{Given, Setting, Settings};
 use problem::{Place, Problems};
@@ -68,13 +72,6 @@ pub struct Config {
     pub jobs: JobsConfig,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
-}
-
-/// Where letters are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StoreUrl {
-    /// `sqlite`: `lazaret.db` in the data folder.
-    Embedded,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,11 +144,21 @@ pub enum SourceKind {
 pub(crate) const TENANT_PATH: &str = "$.metadata.tenantId";
 
 /// What was given on the command line.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Overrides {
     pub listen: Option<String>,
     pub data: Option<PathBuf>,
     pub store: Option<String>,
+}
+
+/// The store's address may hold a password, and here it was not looked at yet.
+impl fmt::Debug for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overrides")
+            .field("listen", &self.listen)
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Reads the file (`lazaret.toml` if it exists, when none is named), the `LAZARET_*` variables and the flags.
@@ -230,7 +237,15 @@ impl Config {
         FingerprintRules::new(self.fingerprint_rules.clone(), in_app, library)
     }
 
-    /// The configuration in effect as a file that loads to the same.
+    /// Where letters are kept, for people: the folder or the database, without credentials.
+    pub fn kept_in(&self) -> String {
+        match &self.store {
+            StoreUrl::Embedded => self.data.display().to_string(),
+            StoreUrl::Postgres(url) => url.to_string(),
+        }
+    }
+
+    /// The configuration in effect as a file that loads to the same, but for the store's credentials: they are masked.
     pub fn to_toml(&self) -> String {
         show::to_toml(self)
     }
@@ -283,14 +298,6 @@ impl ClassRule {
     pub fn new(when: Conditions, class: ErrorClass) -> Result<ClassRule, EmptyRule> {
         let rule = class::ClassRule::new(when.clone(), class)?;
         Ok(ClassRule { written: when, rule })
-    }
-}
-
-impl StoreUrl {
-    pub const fn name(self) -> &'static str {
-        match self {
-            StoreUrl::Embedded => "sqlite",
-        }
     }
 }
 

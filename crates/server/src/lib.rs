@@ -24,5 +24,6 @@ pub mod report;
 mod run;
 pub mod search;
 pub mod serve;
+pub mod stores;
 pub mod tokens;
 pub mod trash;

@@ -85,7 +85,7 @@ impl Live {
         let old = self.app();
         let changes = changes(&old.config, &new);
         let (listen, data) = (old.config.listen.clone(), old.config.data.clone());
-        let mut config = Config { listen, data, store: old.config.store, ..new };
+        let mut config = Config { listen, data, store: old.config.store.clone(), ..new };
         config.log.format = old.config.log.format;
         if changes.iter().any(|change| !change.needs_restart) {
             self.current.send_replace(Current::new(Arc::new(old.under(config))));
@@ -152,16 +152,19 @@ fn log(changes: &[Change]) {
 
 /// The keys that differ, by what `config show` prints: no key can be forgotten here.
 fn changes(old: &Config, new: &Config) -> Vec<Change> {
-    let (old, new) = (keys_of(old), keys_of(new));
-    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+    // Two stores may look the same: their passwords are not shown.
+    let other_store = old.store != new.store;
+    let (old_keys, new_keys) = (keys_of(old), keys_of(new));
+    let mut keys: Vec<&String> = old_keys.keys().chain(new_keys.keys()).collect();
     keys.sort();
     keys.dedup();
     let shown = |keys: &BTreeMap<String, String>, key: &str| keys.get(key).cloned().unwrap_or_default();
-    let differ = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
-    differ
+    let differ = |key: &&String| old_keys.get(*key) != new_keys.get(*key) || (*key == "store" && other_store);
+    keys.into_iter()
+        .filter(differ)
         .map(|key| Change {
-            old: shown(&old, key),
-            new: shown(&new, key),
+            old: shown(&old_keys, key),
+            new: shown(&new_keys, key),
             needs_restart: NEEDS_RESTART.contains(&key.as_str()),
             key: key.clone(),
         })
@@ -191,6 +194,7 @@ fn flatten(table: &toml::Table, outer: &str, keys: &mut BTreeMap<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::StoreUrl;
 
     #[test]
     fn every_key_that_differs_is_named_and_lists_count_as_one() {
@@ -208,5 +212,14 @@ mod tests {
         ];
         assert_eq!(told, expected.map(|(key, restart)| (key.to_owned(), restart)));
         assert_eq!(changes(&old, &old), []);
+    }
+
+    #[test]
+    fn a_new_password_is_a_change_that_shows_neither() {
+        let with = |store: &str| Config { store: StoreUrl::parse(store).unwrap(), ..Config::default() };
+        let told = changes(&with("postgres://u:one@h/d"), &with("postgres://u:two@h/d"));
+        let shown = "\"postgres://u:***@h/d\"".to_owned();
+        let expected = Change { key: "store".into(), old: shown.clone(), new: shown, needs_restart: true };
+        assert_eq!(told, [expected]);
     }
 }

@@ -10,7 +10,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use lazaret_core::limits;
 use lazaret_store::StoreError;
-use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::postgres::PostgresStore;
+use lazaret_store::sqlite::Mode;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -19,10 +20,11 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, PostgresUrl};
 use crate::net::{host_of, is_loopback};
 use crate::reload::{Live, Reloading};
 use crate::run;
+use crate::stores;
 use crate::tokens::TokenRefused;
 
 /// Why the server did not start, or did not end well.
@@ -30,6 +32,12 @@ use crate::tokens::TokenRefused;
 pub enum ServeError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("cannot use {store}")]
+    Shared {
+        store: PostgresUrl,
+        #[source]
+        source: StoreError,
+    },
     #[error(transparent)]
     Token(#[from] TokenRefused),
     #[error("cannot listen on {address}")]
@@ -65,6 +73,7 @@ impl ServeError {
                 Some("choose another folder with --data; test mode has its own stores".into())
             }
             ServeError::Store(_) | ServeError::Signals(_) => None,
+            ServeError::Shared { source, .. } => PostgresStore::hint(source).map(str::to_owned),
             ServeError::Token(refused) => refused.hint().map(str::to_owned),
             ServeError::Listen { .. } => Some(
                 "is another server there? choose another address with --listen, or port 0 for any".into(),
@@ -90,20 +99,16 @@ where
     Beside: Future<Output = ()> + Send + 'static,
 {
     let mut signals = Signals::listen()?;
-    let data = config.data.clone();
-    let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, mode))
-        .await
-        .map_err(|_| StoreError::Unavailable { doing: "opening", source: None })??;
-    let store = Arc::new(store);
-    let app = App::new(store.clone(), config, Clock::System, mode == Mode::Test).await?;
+    let opened = stores::open(&config, mode).await?;
+    let app = App::new(Arc::clone(&opened.store), config, Clock::System, mode == Mode::Test).await?;
     check_doors(&app)?;
     let address = app.config.listen.clone();
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(&app.config.listen).await.map_err(failed.clone())?;
     let bound = listener.local_addr().map_err(failed)?;
-    store.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
+    opened.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
     greet(&app, bound);
-    app.store.drop_unfrozen(app.clock.now()).await?;
+    app.store.drop_unfrozen(opened.abandoned_before(app.clock.now())).await?;
     let live = Live::new(Arc::clone(&app));
     let mut loops = run::start(&live);
     if let Some(reloading) = reloading
@@ -136,8 +141,8 @@ fn check_doors(app: &App) -> Result<(), ServeError> {
 }
 
 fn greet(app: &App, bound: SocketAddr) {
-    let data = app.config.data.display().to_string();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), data, %bound, "lazaret is starting");
+    let store = app.config.kept_in();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), store, %bound, "lazaret is starting");
     if app.test_mode {
         tracing::warn!("TEST MODE: anyone on this machine can empty this store with one request");
     }

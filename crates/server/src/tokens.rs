@@ -7,7 +7,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::audit::Actor;
 use lazaret_store::entropy::Entropy;
-use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::sqlite::Mode;
 use lazaret_store::token::StoredToken;
 use lazaret_store::{Store, StoreError};
 
@@ -15,6 +15,7 @@ use crate::access::{self, Role};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::serve::ServeError;
+use crate::stores;
 
 /// A token that was just made; its text exists only here.
 #[derive(Clone)]
@@ -94,14 +95,11 @@ pub async fn create(
     Ok(NewToken { id, name: name.to_owned(), role, token, created_at: at })
 }
 
-/// Makes a token in a store that no server holds, for the first token of a server that is to leave loopback.
+/// Makes a token in the store itself, which no server may hold if it is the embedded one, for the first token of a server that is to leave loopback.
 pub async fn create_offline(config: &Config, name: &str, role: Role) -> Result<NewToken, ServeError> {
-    let data = config.data.clone();
-    let store = tokio::task::spawn_blocking(move || SqliteStore::open(&data, Mode::Real))
-        .await
-        .map_err(|_| StoreError::Unavailable { doing: "opening", source: None })??;
+    let store = stores::open(config, Mode::Real).await?.store;
     let by = Actor { name: "command line".into(), role: Role::Admin.name().into(), request: None };
-    let made = create(&store, &Entropy::default(), Clock::System.now(), name, role, by).await?;
+    let made = create(store.as_ref(), &Entropy::default(), Clock::System.now(), name, role, by).await?;
     store.close().await?;
     Ok(made)
 }

@@ -27,6 +27,9 @@ pub enum StoreError {
     /// Choose another file: this one is not ours.
     #[error("{path} is not a Lazaret store", path = .0.display())]
     Foreign(PathBuf),
+    /// Choose another database, or write its address as it is.
+    #[error("this database cannot be used: {0}")]
+    Unfit(String),
     /// Test mode and real use never share a store.
     #[error("{0}")]
     WrongMode(&'static str),
@@ -59,6 +62,7 @@ impl StoreError {
             StoreError::TooSlow => StoreError::TooSlow,
             StoreError::Unavailable { doing, .. } => StoreError::Unavailable { doing, source: None },
             StoreError::Corrupt(what) => StoreError::Corrupt(what.clone()),
+            StoreError::Unfit(what) => StoreError::Unfit(what.clone()),
             StoreError::WrongMode(what) => StoreError::WrongMode(what),
             StoreError::TooNew { found, known } => StoreError::TooNew { found: *found, known: *known },
             StoreError::Held { folder, holder } => {

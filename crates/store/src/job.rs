@@ -2,6 +2,8 @@
 //!
 //! What a job may do is decided by `lazaret_core::job` alone; a change carries the job as it shall be.
 
+pub(crate) mod detail;
+
 use std::collections::BTreeMap;
 
 use lazaret_core::id::{JobId, LetterId};

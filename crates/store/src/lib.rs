@@ -16,6 +16,7 @@ pub mod job;
 pub mod moves;
 mod packing;
 pub mod page;
+pub mod postgres;
 pub mod regroup;
 pub mod replay;
 pub mod search;
@@ -23,6 +24,8 @@ pub mod series;
 pub mod sqlite;
 pub mod stats;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod token;
 pub mod transfer;
 pub mod trash;

@@ -72,8 +72,8 @@ fn check(args: ConfigArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
             None if Path::new(DEFAULT_FILE).exists() => DEFAULT_FILE.into(),
             None => format!("the defaults, as there is no {DEFAULT_FILE} here"),
         };
-        let data = config.data.display();
-        screen.line(&format!("ok: {from}: listens on {}, keeps letters in {data}", config.listen))?;
+        let kept = config.kept_in();
+        screen.line(&format!("ok: {from}: listens on {}, keeps letters in {kept}", config.listen))?;
     }
     Ok(Outcome::Done)
 }

@@ -16,6 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
 use super::config;
+use crate::args::Secret;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Format, Screen, tell};
 
@@ -24,6 +25,7 @@ Examples:
   lazaret serve                                 http://127.0.0.1:7070, letters in ./lazaret-data
   lazaret serve --listen 127.0.0.1:0            a free port; the first line of stdout says which
   lazaret serve --data /var/lib/lazaret --config /etc/lazaret.toml
+  lazaret serve --store postgres://lazaret@db.example.org/lazaret
 
 Settings come from flags, then LAZARET_* variables, then the file, then defaults; \
 `lazaret config show` prints them.
@@ -40,9 +42,10 @@ pub struct ServeArgs {
     /// Folder for the letters; made if need be
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Store to use instead of the embedded one in the data folder
+    /// Store to use instead of the embedded one in the data folder: postgres://…; if there is a password in it, the
+    /// variable LAZARET_STORE is the safer place
     #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    store: Option<Secret>,
     /// Configuration file; without it ./lazaret.toml, if it is there
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -52,7 +55,8 @@ pub struct ServeArgs {
 }
 
 pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
-    let overrides = Overrides { listen: args.listen, data: args.data, store: args.store };
+    let overrides =
+        Overrides { listen: args.listen, data: args.data, store: args.store.map(Secret::into_text) };
     // A default file that was read must be there at the next reload too: without it the defaults would come into force.
     let default = Path::new(DEFAULT_FILE);
     let file = args.config.or_else(|| default.exists().then(|| default.to_owned()));

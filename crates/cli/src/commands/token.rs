@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::config;
 use crate::answers::{MintedToken, Token, Tokens};
+use crate::args::Secret;
 use crate::client::{Client, ClientError, Content};
 use crate::failure::{Failure, Outcome};
 use crate::output::table::{Column, Table};
@@ -35,7 +36,7 @@ Examples:
   export LAZARET_TOKEN=$(lazaret token new --name me --role admin)
   lazaret token new --name me --role admin --data /var/lib/lazaret
 
-The server at --url makes it; when none runs on this machine, it is made in the data folder itself.
+The server at --url makes it; when none runs on this machine, it is made in the store itself.
 Roles: producer reports letters; viewer looks; operator decides; approver also approves; \
 admin does everything.
 The first token has to be an admin's; from then on every request needs one.";
@@ -59,7 +60,10 @@ pub struct NewArgs {
     /// Data folder to use when no server runs
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Configuration file that names the data folder
+    /// Store to use when no server runs: postgres://…
+    #[arg(long, value_name = "URL")]
+    store: Option<Secret>,
+    /// Configuration file that names the data folder or the store
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -107,9 +111,10 @@ async fn make(args: NewArgs, client: &Client, screen: &mut Screen) -> anyhow::Re
 }
 
 async fn make_offline(args: NewArgs, screen: &mut Screen) -> anyhow::Result<()> {
-    let overrides = Overrides { data: args.data, ..Overrides::default() };
-    let config = config::load(args.config, overrides)?;
-    let folder = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
+    let store = args.store.map(Secret::into_text);
+    let overrides = Overrides { data: args.data, store, ..Overrides::default() };
+    let mut config = config::load(args.config, overrides)?;
+    config.data = std::path::absolute(&config.data).unwrap_or(config.data);
     let role = Role::parse(&args.role).ok_or_else(|| Failure::misuse("there is no such role"))?;
     let made = tokens::create_offline(&config, &args.name, role).await.map_err(|error| {
         let hint = error.hint();
@@ -121,7 +126,7 @@ async fn make_offline(args: NewArgs, screen: &mut Screen) -> anyhow::Result<()> 
     })?;
     screen.note(&format!(
         "no server answers: made offline in {}, id {}",
-        escape::line(&folder.display().to_string()),
+        escape::line(&config.kept_in()),
         made.id
     ));
     match screen.format {

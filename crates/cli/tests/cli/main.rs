@@ -17,6 +17,7 @@ mod reload;
 mod rules;
 mod running;
 mod scripted;
+mod shared;
 mod tail;
 mod torture;
 mod transfer;

@@ -4,7 +4,7 @@
 
 mod export;
 mod import;
-mod letter;
+pub(crate) mod letter;
 mod line;
 
 use std::sync::Arc;

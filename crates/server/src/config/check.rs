@@ -12,11 +12,11 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE, SearchConfig,
-    SourceConfig, SourceKind, grouping, jobs, replay, value,
+    SourceConfig, SourceKind, StoreUrl, grouping, jobs, replay, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
-const REQUEST_MS_CEILING: u64 = 3_600_000;
+pub(crate) const REQUEST_MS_CEILING: u64 = 3_600_000;
 const BODY_PAUSE_MS_CEILING: u64 = 600_000;
 /// The ports of one address.
 const CONNECTIONS_CEILING: u64 = 65_535;
@@ -29,7 +29,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
     Config {
         listen: check.scalar("listen", value::listen).unwrap_or(defaults.listen),
         data: check.scalar("data", value::filled).map_or(defaults.data, Into::into),
-        store: check.scalar("store", value::store).unwrap_or(defaults.store),
+        store: check.scalar("store", StoreUrl::parse).unwrap_or(defaults.store),
         allowed_hosts: check.texts("allowed_hosts", value::allowed_host),
         log: LogConfig {
             level: check.scalar("log.level", value::log_level).unwrap_or(defaults.log.level),

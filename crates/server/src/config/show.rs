@@ -1,4 +1,4 @@
-//! Writes a configuration as a file that loads to the same.
+//! Writes a configuration as a file that loads to the same, but for credentials, which are masked.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn to_toml(config: &Config) -> String {
         listen: &config.listen,
         // A path that is not UTF-8 can only come from a flag and cannot be written to a file.
         data: config.data.to_string_lossy().into_owned(),
-        store: config.store.name(),
+        store: config.store.to_string(),
         allowed_hosts: &config.allowed_hosts,
         log: ShownLog { level: &config.log.level, format: config.log.format.name() },
         limits: limits(&config.limits),
@@ -40,7 +40,7 @@ pub(super) fn to_toml(config: &Config) -> String {
 struct Shown<'a> {
     listen: &'a str,
     data: String,
-    store: &'a str,
+    store: String,
     allowed_hosts: &'a [String],
     log: ShownLog<'a>,
     limits: ShownLimits,

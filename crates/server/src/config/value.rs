@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use lazaret_core::duration::Length;
 
 use super::problem::quoted;
-use super::{LogFormat, SourceKind, StoreUrl};
+use super::{LogFormat, SourceKind};
 
 /// Characters of a host name (RFC 1035).
 const HOST_CHARS_MAX: usize = 253;
@@ -36,20 +36,6 @@ pub(super) fn allowed_host(text: &str) -> Result<String, String> {
         return Ok(text.to_ascii_lowercase());
     }
     Err(format!("{} is not a host; write it as browsers send it, like lazaret.example.org", quoted(text)))
-}
-
-/// Does not repeat the value: it may hold a password.
-pub(super) fn store(text: &str) -> Result<StoreUrl, String> {
-    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-    if scheme.eq_ignore_ascii_case("postgres") || scheme.eq_ignore_ascii_case("postgresql") {
-        let message =
-            "this version keeps letters in the embedded store only; write \"sqlite\" or leave it out";
-        return Err(message.to_owned());
-    }
-    if text == StoreUrl::Embedded.name() {
-        return Ok(StoreUrl::Embedded);
-    }
-    Err("not a known store; write \"sqlite\", which is lazaret.db in the data folder".to_owned())
 }
 
 /// A level, or directives separated by commas: `info,lazaret_store=debug`. Spaces are taken out, because the log's

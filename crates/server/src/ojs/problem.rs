@@ -349,6 +349,7 @@ impl From<StoreError> for Problem {
             | StoreError::TooNew { .. }
             | StoreError::Held { .. }
             | StoreError::Foreign(_)
+            | StoreError::Unfit(_)
             | StoreError::WrongMode(_)
             | StoreError::Path { .. }
             | StoreError::Unavailable { .. } => {

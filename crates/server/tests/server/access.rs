@@ -6,7 +6,7 @@ use lazaret_server::config::Config;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
-use crate::rig::{Answer, TestApp};
+use super::rig::{Answer, TestApp};
 
 const ID: &str = "019a8b1c-7e00-7000-8000-000000000000";
 

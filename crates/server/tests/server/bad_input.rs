@@ -6,7 +6,7 @@ use lazaret_server::access::PERMISSIONS;
 use lazaret_server::config::Config;
 use lazaret_store::sqlite::Mode;
 
-use crate::rig::{Answer, TestApp};
+use super::rig::{Answer, TestApp};
 
 /// Bodies that no route can take, or that only a careful one can.
 fn bodies() -> Vec<(&'static str, Vec<u8>)> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 fn entry(n: usize, pattern: &str) -> Value {
     json!({"eventId": format!("{pattern}-{n}"), "originalEvent": {"pattern": pattern}, "error": {"type": "Timeout", "message": "timed out"}})

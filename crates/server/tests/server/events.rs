@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 /// One block of a stream; comments are left out.
 #[derive(Debug, Default)]
@@ -199,7 +199,7 @@ async fn a_reader_begins_with_what_happens_from_now_on() {
     assert!(told.id > Some(newest));
     assert_eq!((data["kind"].as_str(), data["letterId"].as_str()), (told.kind.as_deref(), Some(id.as_str())));
     assert!(data["id"].as_str().unwrap().starts_with("evt_"));
-    assert_eq!(data["at"], crate::rig::START);
+    assert_eq!(data["at"], super::rig::START);
     assert_eq!(data["letter"]["type"], "order.created");
     assert!(data.get("operationId").is_none() && data.get("actor").is_none(), "{data}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{START, TestApp};
+use super::rig::{START, TestApp};
 
 fn entry(id: &str, pattern: &str, error_type: &str, message: &str) -> Value {
     json!({

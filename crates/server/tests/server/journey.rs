@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 #[tokio::test]
 async fn a_reported_letter_is_found_whole() {
@@ -32,7 +32,7 @@ async fn a_reported_letter_is_found_whole() {
     assert_eq!(letter["retryHistory"][0]["node"], "n1");
     assert_eq!(letter["retryHistory"][0]["processingDuration"], 12);
     assert_eq!(letter["diedAt"], "2026-11-15T01:00:00.000Z");
-    assert_eq!(letter["createdAt"], crate::rig::START);
+    assert_eq!(letter["createdAt"], super::rig::START);
     let body = app.get(&format!("/api/v1/dead-letters/{id}/body")).await;
     assert_eq!(body.bytes, event.as_bytes());
     let list = app.get("/api/v1/dead-letters?q=queue:report%20timed").await.expect(200);

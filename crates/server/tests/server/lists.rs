@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 async fn fill(app: &TestApp, count: usize) {
     let items: Vec<Value> = (0..count)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod backing;
 mod bad_input;
 mod decisions;
 mod events;
@@ -22,6 +23,7 @@ mod ojs_routes;
 mod ojs_states;
 mod ojs_workers;
 mod openapi;
+mod postgres;
 mod reload;
 mod replay;
 mod rig;

@@ -9,8 +9,8 @@ use lazaret_server::replay;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
-use crate::ojs::{fetch, id, nack, push, tick};
-use crate::rig::TestApp;
+use super::ojs::{fetch, id, nack, push, tick};
+use super::rig::TestApp;
 
 const REFERENCE: &str = include_str!("../../../../docs/reference/metrics.md");
 

@@ -8,7 +8,7 @@ use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::sqlite::Mode;
 use serde_json::{Value, json};
 
-use crate::rig::{Answer, TestApp};
+use super::rig::{Answer, TestApp};
 
 pub const UNKNOWN: &str = "019a8b1c-7e00-7000-8000-000000000000";
 

@@ -6,8 +6,8 @@ use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use serde_json::{Value, json};
 
-use crate::ojs::{error, fetch, id, job, nack, push, tick, wire};
-use crate::rig::{START, TestApp};
+use super::ojs::{error, fetch, id, job, nack, push, tick, wire};
+use super::rig::{START, TestApp};
 
 async fn beat(app: &TestApp, body: Value) -> Value {
     app.post("/ojs/v1/workers/heartbeat", &body).await.expect(200)

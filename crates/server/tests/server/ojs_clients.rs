@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::ojs_dead_letter::dead;
-use crate::rig::TestApp;
+use super::ojs_dead_letter::dead;
+use super::rig::TestApp;
 
 /// A server that listens, and the rig that shares its store and clock.
 struct Served {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::ojs::{UNKNOWN, error, fetch, id, job, nack, push, wire};
-use crate::rig::TestApp;
+use super::ojs::{UNKNOWN, error, fetch, id, job, nack, push, wire};
+use super::rig::TestApp;
 
 /// A job that died at once.
 pub async fn dead(app: &TestApp, queue: &str, job_type: &str, error: &str) -> String {

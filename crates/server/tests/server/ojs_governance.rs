@@ -4,9 +4,9 @@ use lazaret_server::config::{Config, Governance};
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
-use crate::ojs::{UNKNOWN, error};
-use crate::ojs_dead_letter::{dead, listed};
-use crate::rig::TestApp;
+use super::ojs::{UNKNOWN, error};
+use super::ojs_dead_letter::{dead, listed};
+use super::rig::TestApp;
 
 async fn governed() -> TestApp {
     let mut config = Config::default();

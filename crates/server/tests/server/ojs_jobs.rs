@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::ojs::{UNKNOWN, error, fetch, id, job, nack, push, tick};
-use crate::rig::{START, TestApp};
+use super::ojs::{UNKNOWN, error, fetch, id, job, nack, push, tick};
+use super::rig::{START, TestApp};
 
 #[tokio::test]
 async fn a_pushed_job_is_whole_and_says_what_applies_to_it() {

@@ -5,8 +5,8 @@ use lazaret_server::config::Config;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
-use crate::ojs::error;
-use crate::rig::{Answer, TestApp};
+use super::ojs::error;
+use super::rig::{Answer, TestApp};
 
 const PAGE: &str = "https://jobs.example.org";
 

@@ -10,9 +10,9 @@ use lazaret_store::Store;
 use lazaret_store::job::{SOURCE, key_of};
 use serde_json::{Value, json};
 
-use crate::ojs::{error, fetch, id, job, push, wire};
-use crate::ojs_dead_letter::{dead, listed};
-use crate::rig::{Answer, START, TestApp};
+use super::ojs::{error, fetch, id, job, push, wire};
+use super::ojs_dead_letter::{dead, listed};
+use super::rig::{Answer, START, TestApp};
 
 const BOTH: [&str; 2] = ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"];
 
@@ -247,7 +247,7 @@ async fn many_are_retried_by_what_is_in_their_arguments() {
         let one =
             id(&push(&app, json!({"type": "t", "args": [{"customer_id": customer}], "options": options}))
                 .await);
-        crate::ojs_dead_letter::die(&app, &one, &customer.replace('_', "-"), "E").await;
+        super::ojs_dead_letter::die(&app, &one, &customer.replace('_', "-"), "E").await;
     }
     let retry = async |filter: Value| {
         let wish = json!({"filter": filter, "confirm": true});

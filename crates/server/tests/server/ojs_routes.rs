@@ -7,9 +7,9 @@ use lazaret_server::config::{Config, Governance};
 use lazaret_store::sqlite::Mode;
 use serde_json::{Value, json};
 
-use crate::ojs::{UNKNOWN, error, fetch, id, job, nack, push, wire};
-use crate::ojs_dead_letter::{dead, die, listed};
-use crate::rig::{Answer, TestApp};
+use super::ojs::{UNKNOWN, error, fetch, id, job, nack, push, wire};
+use super::ojs_dead_letter::{dead, die, listed};
+use super::rig::{Answer, TestApp};
 
 const PLAIN: &str = "/ojs/v1/dead-letter";
 const ADMIN: &str = "/ojs/v1/admin/dead-letter";

@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::ojs::{error, fetch, id, job, nack, push, wire};
-use crate::rig::{Answer, TestApp};
+use super::ojs::{error, fetch, id, job, nack, push, wire};
+use super::rig::{Answer, TestApp};
 
 /// The eight states; a discarded job is in the dead letter or is not.
 const STATES: [&str; 9] = [

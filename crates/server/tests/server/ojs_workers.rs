@@ -4,8 +4,8 @@ use lazaret_server::config::Config;
 use lazaret_store::sqlite::Mode;
 use serde_json::{Value, json};
 
-use crate::ojs::{UNKNOWN, error, fetch, id, job, nack, push, tick};
-use crate::rig::{START, TestApp};
+use super::ojs::{UNKNOWN, error, fetch, id, job, nack, push, tick};
+use super::rig::{START, TestApp};
 
 async fn pushed(app: &TestApp, options: Value) -> String {
     id(&push(app, json!({"type": "a", "args": [], "options": options})).await)

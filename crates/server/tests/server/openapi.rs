@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lazaret_server::access::PERMISSIONS;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 #[tokio::test]
 async fn every_route_is_described_and_nothing_else() {

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 /// A server whose configuration is a file that can be written anew.
 struct Reloaded {

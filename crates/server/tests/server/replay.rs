@@ -7,8 +7,8 @@ use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::sqlite::Mode;
 use serde_json::{Value, json};
 
-use crate::ojs::{fetch, id, job, nack, push};
-use crate::rig::TestApp;
+use super::ojs::{fetch, id, job, nack, push};
+use super::rig::TestApp;
 
 const HOUR_MS: i64 = 3_600_000;
 

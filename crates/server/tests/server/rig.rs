@@ -1,6 +1,7 @@
 //! A server on a temporary store and a clock that stands still, called without a network.
+//!
+//! Which store it is says the module `backing` beside this one; see `postgres.rs`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,22 +14,25 @@ use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use lazaret_store::Store;
-use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::LedgerBy;
 use serde_json::Value;
-use tempfile::TempDir;
 use tower::ServiceExt;
+
+use super::backing::{Backing, Kept};
 
 /// When the tests' clock starts.
 pub const START: &str = "2026-11-15T03:00:00.000Z";
 
 pub struct TestApp {
     pub app: Arc<App>,
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Kept>,
     pub token: Option<String>,
     router: Router,
     clock: Clock,
-    folder: TempDir,
+    /// Gone with everything in it when the test ends.
+    #[allow(dead_code, reason = "only the embedded store has a file that tests damage")]
+    pub backing: Backing,
 }
 
 /// What came back.
@@ -71,17 +75,12 @@ impl TestApp {
     }
 
     pub async fn with(config: Config, mode: Mode) -> TestApp {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(folder.path(), mode).unwrap());
+        let backing = Backing::new(mode);
+        let store = Arc::new(backing.open(mode).await);
         let clock = Clock::fixed(Time::parse(START).unwrap());
         let app = App::new(store.clone(), config, clock.clone(), mode == Mode::Test).await.unwrap();
         let router = lazaret_server::api::router(Arc::clone(&app));
-        TestApp { app, store, token: None, router, clock, folder }
-    }
-
-    /// The database's file, for tests that damage it.
-    pub fn database(&self) -> PathBuf {
-        self.folder.path().join("lazaret.db")
+        TestApp { app, store, token: None, router, clock, backing }
     }
 
     /// Moves the clock on.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{START, TestApp};
+use super::rig::{START, TestApp};
 
 async fn fill(app: &TestApp) -> Vec<String> {
     let mut ids = Vec::new();

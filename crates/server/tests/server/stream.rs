@@ -8,7 +8,7 @@ use lazaret_store::sqlite::Mode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 struct Served {
     app: TestApp,

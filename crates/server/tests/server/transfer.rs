@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -192,7 +192,7 @@ async fn an_export_that_breaks_off_has_no_end() {
         .map(|n| json!({"eventId": format!("e{n:02}"), "originalEvent": n, "createdAt": format!("2026-11-14T00:00:{n:02}Z")}))
         .collect();
     app.post("/api/v1/dead-letters", &json!({"items": items})).await.expect(200);
-    rusqlite::Connection::open(app.database())
+    rusqlite::Connection::open(app.backing.database())
         .unwrap()
         .execute_batch(
             "update lives set body = x'09616263'

@@ -3,7 +3,7 @@
 use lazaret_server::operations::Progress;
 use serde_json::json;
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::TestApp;
+use super::rig::TestApp;
 
 async fn results(app: &TestApp, items: Vec<Value>) -> Vec<String> {
     let answer = app.post("/api/v1/dead-letters", &json!({"items": items})).await.expect(200);

@@ -3,7 +3,6 @@
 //! Every request is one commit and finds its rows by an index. What may become of a job is not decided here.
 
 pub(super) mod change;
-mod detail;
 pub(super) mod fetch;
 pub(super) mod follow;
 pub(super) mod list;

@@ -119,6 +119,7 @@ macro_rules! store_cases {
                 transfer::an_imported_letter_lives_on,
                 transfer::a_letter_that_was_out_waits_where_it_is_imported,
                 transfer::a_letter_under_the_same_key_is_a_conflict_and_nothing_changes,
+                transfer::letters_that_meet_in_one_batch_are_judged_one_after_the_other,
                 transfer::imported_letters_count_when_they_died,
                 transfer::a_letter_that_went_on_elsewhere_is_not_taken_for_known,
                 bodies::words_of_bodies_and_headers_are_found_before_and_after_they_are_indexed,
@@ -220,4 +221,5 @@ macro_rules! tests {
 
 store_cases! {
     sqlite: crate::rig::sqlite,
+    postgres: crate::rig::postgres,
 }

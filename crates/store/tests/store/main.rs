@@ -1,4 +1,4 @@
-//! What every store has to do, as one list of cases, and what only the embedded store can be asked.
+//! What every store has to do, as one list of cases, and what only one of them can be asked.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "clippy does not take helpers of tests for tests")]
 
@@ -20,6 +20,12 @@ mod lines;
 mod model;
 mod operations;
 mod paging;
+mod postgres_index;
+mod postgres_jobs;
+mod postgres_many;
+mod postgres_moves;
+mod postgres_opening;
+mod postgres_trash;
 mod records;
 mod regroup;
 mod replays;

@@ -16,7 +16,7 @@ use crate::books;
 use crate::rig::{Rig, at, captured, dying};
 
 /// A way of grouping that looks at the message alone, told apart by its name.
-fn by_message(revision: &str, message: &str) -> Grouping {
+pub fn by_message(revision: &str, message: &str) -> Grouping {
     grouping(&format!("{revision} {message}"))
 }
 
@@ -27,7 +27,7 @@ fn grouping(key: &str) -> Grouping {
 }
 
 /// Carries a regrouping to its end, in batches of `size`, by what `group` makes of each life.
-async fn regroup(
+pub async fn regroup(
     rig: &Rig,
     revision: &str,
     size: usize,

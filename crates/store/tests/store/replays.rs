@@ -14,7 +14,7 @@ use crate::rig::{Rig, ana, at, captured, envelope, noise};
 
 const DYING: &str = r#""retry":{"max_attempts":1,"on_exhaustion":"dead_letter"}"#;
 
-fn query(rule: &str, filter: &str, max_replays: u32, ms: i64) -> ReplayQuery {
+pub fn query(rule: &str, filter: &str, max_replays: u32, ms: i64) -> ReplayQuery {
     let filter = Filter::from_text(filter).unwrap();
     ReplayQuery { rule: rule.into(), filter, max_replays, now: at(ms), limit: 100 }
 }
@@ -46,7 +46,7 @@ async fn letter_of(rig: &Rig, id: JobId) -> LetterId {
 }
 
 /// Jobs that died one second after the other.
-async fn dead(rig: &Rig, count: i64) -> Vec<(JobId, LetterId)> {
+pub async fn dead(rig: &Rig, count: i64) -> Vec<(JobId, LetterId)> {
     let mut all = Vec::new();
     for n in 0..count {
         let id = enqueue(rig, vec![new(rig, DYING, at(n * 1_000))], at(n * 1_000)).await[0];

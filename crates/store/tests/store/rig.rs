@@ -17,7 +17,9 @@ use lazaret_store::audit::Actor;
 use lazaret_store::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep};
 use lazaret_store::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, PageQuery};
+use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::{Mode, SqliteStore};
+use lazaret_store::testing::TestDatabase;
 use lazaret_store::{Store, StoreError};
 
 use crate::books;
@@ -31,6 +33,17 @@ pub fn sqlite() -> Opening {
     Box::new(move || {
         let store = SqliteStore::open(&folder.path().join("data"), Mode::Test).unwrap();
         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+    })
+}
+
+/// A new store in a database of its own.
+pub fn postgres() -> Opening {
+    let database = TestDatabase::new();
+    Box::new(move || {
+        let url = database.url();
+        Box::pin(
+            async move { Arc::new(PostgresStore::open(&url, Mode::Test).await.unwrap()) as Arc<dyn Store> },
+        )
     })
 }
 

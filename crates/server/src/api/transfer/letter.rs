@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::wire::hex;
 
-pub(super) use read::{Door, NotTaken, read};
+pub(crate) use read::{Door, NotTaken, read};
 
 /// The version of the format; a reader that does not know it refuses the letter.
 const FORMAT: u32 = 1;
@@ -140,7 +140,7 @@ struct DecisionForm<'a> {
 }
 
 /// Writes a letter as one line of JSON, without its end.
-pub(super) fn write(exported: &Exported) -> String {
+pub(crate) fn write(exported: &Exported) -> String {
     serde_json::to_string(&LetterForm::from(exported)).expect("texts and numbers can be written as JSON")
 }
 

@@ -3,8 +3,6 @@
 //! A job comes out exactly as it went in; what it holds of JSON is kept as text and never looked into.
 
 use lazaret_core::id::JobId;
-use lazaret_core::job::failure::Fate;
-use lazaret_core::job::policy::{JobRetry, RetryPatch};
 use lazaret_core::job::state::JobState;
 use lazaret_core::job::{Held, Job};
 use lazaret_core::time::Time;
@@ -12,10 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::rows::unknown;
 use super::super::writer::Write;
-use super::detail::{Detail, open_error, owned};
 use crate::StoreError;
 use crate::job::StoredJob;
-use crate::packing::{json, pack_lightly, unpack};
+use crate::job::detail::{self, Columns, due_at, ended_at};
 
 /// A job and the part of its row that takes work to make.
 pub(super) struct Packed {
@@ -25,38 +22,9 @@ pub(super) struct Packed {
 
 impl Packed {
     pub fn new(job: Job) -> Result<Packed, StoreError> {
-        let detail = pack_lightly(json(&Detail::of(&job))?.as_bytes());
+        let detail = detail::pack(&job)?;
         Ok(Packed { job, detail })
     }
-}
-
-/// When the clock has something to do with a job; one that waits for a worker can still expire.
-pub(super) fn due_at(job: &Job) -> Option<Time> {
-    match job.state {
-        JobState::Available => job.expires_at,
-        JobState::Scheduled
-        | JobState::Pending
-        | JobState::Active
-        | JobState::Completed
-        | JobState::Retryable
-        | JobState::Cancelled
-        | JobState::Discarded => job.due_at(),
-    }
-}
-
-/// When a job ended; one that has ended without a time of it counts from when it was last enqueued.
-fn ended_at(job: &Job) -> Option<Time> {
-    let ended = match job.state {
-        JobState::Completed => job.completed_at,
-        JobState::Cancelled => job.cancelled_at,
-        JobState::Discarded => job.discarded_at,
-        JobState::Scheduled
-        | JobState::Available
-        | JobState::Pending
-        | JobState::Active
-        | JobState::Retryable => return None,
-    };
-    Some(ended.unwrap_or(job.enqueued_at))
 }
 
 const ADD: &str = "
@@ -186,47 +154,17 @@ pub(super) fn read(row: &Row<'_>) -> Result<StoredJob, StoreError> {
         }),
         (Some(_) | None, Some(_) | None) => None,
     };
-    let text = unpack(row.get_ref(13)?.as_blob().map_err(rusqlite::Error::from)?)?;
-    let broken = |why: String| StoreError::Corrupt(format!("job {id} cannot be read: {why}"));
-    let detail: Detail<'_> = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
-    let retry = RetryPatch::read(&detail.retry, "retry").map_err(|problem| broken(problem.message))?;
-    let job = Job {
+    let columns = Columns {
         id,
-        job_type: detail.job_type.into_owned(),
         queue: row.get(1)?,
-        args: detail.args.into_owned(),
-        meta: detail.meta.into_owned(),
-        schema: owned(detail.schema),
-        priority: row.get(3)?,
-        timeout_ms: detail.timeout_ms,
-        visibility_ms: detail.visibility_ms,
-        scheduled_at: moment(detail.scheduled_at),
-        expires_at: moment(detail.expires_at),
-        retry: retry.over(&JobRetry::default()),
-        fate: if detail.returns { Fate::DeadLetter } else { Fate::ByPolicy },
-        unique: owned(detail.unique),
-        tags: detail.tags.into_owned(),
-        extra: detail.extra.into_owned(),
         state: state(&row.get::<_, String>(2)?)?,
-        in_dead_letter: row.get(11)?,
+        priority: row.get(3)?,
         attempt: row.get(4)?,
-        created_at: Time::from_ms(detail.created_at),
         enqueued_at: Time::from_ms(row.get(5)?),
         started_at: time(6)?,
-        completed_at: moment(detail.completed_at),
-        cancelled_at: moment(detail.cancelled_at),
-        discarded_at: moment(detail.discarded_at),
-        activated_at: moment(detail.activated_at),
-        re_enqueued_at: moment(detail.re_enqueued_at),
-        next_attempt_at: moment(detail.next_attempt_at),
-        retry_delay_ms: detail.retry_delay_ms,
-        errors: detail.errors.into_iter().map(open_error).collect(),
-        result: owned(detail.result),
         held,
+        in_dead_letter: row.get(11)?,
     };
+    let job = detail::open(columns, row.get_ref(13)?.as_blob().map_err(rusqlite::Error::from)?)?;
     Ok(StoredJob { job, version: row.get::<_, i64>(12)? as u64 })
-}
-
-fn moment(ms: Option<i64>) -> Option<Time> {
-    ms.map(Time::from_ms)
 }

@@ -21,11 +21,11 @@ use check::{body, digest, id, json, json_object, moment, name, names, one_of, pa
 
 mod check;
 
-pub(in crate::api::transfer) use check::{Door, NotTaken};
+pub(crate) use check::{Door, NotTaken};
 
 /// Reads a letter and works out the group of each of its lives. One that was under way waits again: whoever sent it
 /// does not know of this store.
-pub(in crate::api::transfer) fn read(text: &str, door: &Door<'_>) -> Result<Import, NotTaken> {
+pub(crate) fn read(text: &str, door: &Door<'_>) -> Result<Import, NotTaken> {
     let form: LetterForm<'_> =
         serde_json::from_str(text).map_err(|error| NotTaken::json("the letter cannot be read", &error))?;
     if form.format != FORMAT {

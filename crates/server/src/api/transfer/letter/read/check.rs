@@ -16,10 +16,10 @@ use super::{LetterForm, LifeForm, Text};
 use crate::raw_json::shown;
 
 /// Works out a group by the rules that hold here, with the id that its incident gets if it has to be opened.
-type GroupBy<'a> = dyn Fn(Subject<'_>) -> Result<(Grouping, IncidentId), StoreError> + 'a;
+pub(crate) type GroupBy<'a> = dyn Fn(Subject<'_>) -> Result<(Grouping, IncidentId), StoreError> + 'a;
 
 /// Where a letter comes in.
-pub(in crate::api::transfer) struct Door<'a> {
+pub(crate) struct Door<'a> {
     pub now: Time,
     /// Bytes of one original, and of any text beside it.
     pub body_bytes_max: usize,
@@ -34,7 +34,7 @@ impl fmt::Debug for Door<'_> {
 
 /// Why a line is not taken.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::api::transfer) enum NotTaken {
+pub(crate) enum NotTaken {
     /// The line is to blame: it is refused, the others go on.
     #[error("{0}")]
     Wrong(String),

@@ -1,0 +1,58 @@
+//! The same tests once more, on PostgreSQL: each file is a module here too, with another `backing` beside it.
+
+#![allow(clippy::duplicate_mod, reason = "a test is written once and runs on both stores")]
+
+#[path = "decisions.rs"]
+mod decisions;
+#[path = "journey.rs"]
+mod journey;
+#[path = "ojs.rs"]
+mod ojs;
+#[path = "ojs_admin.rs"]
+mod ojs_admin;
+#[path = "ojs_clients.rs"]
+mod ojs_clients;
+#[path = "ojs_dead_letter.rs"]
+mod ojs_dead_letter;
+#[path = "ojs_governance.rs"]
+mod ojs_governance;
+#[path = "ojs_jobs.rs"]
+mod ojs_jobs;
+#[path = "ojs_origin.rs"]
+mod ojs_origin;
+#[path = "ojs_removal.rs"]
+mod ojs_removal;
+#[path = "ojs_routes.rs"]
+mod ojs_routes;
+#[path = "ojs_states.rs"]
+mod ojs_states;
+#[path = "ojs_workers.rs"]
+mod ojs_workers;
+#[path = "replay.rs"]
+mod replay;
+#[path = "rig.rs"]
+mod rig;
+#[path = "trash.rs"]
+mod trash;
+
+mod backing {
+    //! What the rig's store is kept in: a database.
+
+    use lazaret_store::postgres::PostgresStore;
+    use lazaret_store::sqlite::Mode;
+    use lazaret_store::testing::TestDatabase;
+
+    pub type Kept = PostgresStore;
+
+    pub struct Backing(TestDatabase);
+
+    impl Backing {
+        pub fn new(mode: Mode) -> Backing {
+            Backing(TestDatabase::of(mode))
+        }
+
+        pub async fn open(&self, mode: Mode) -> Kept {
+            PostgresStore::open(&self.0.url(), mode).await.unwrap()
+        }
+    }
+}

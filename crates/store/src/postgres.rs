@@ -1,0 +1,578 @@
+//! The shared store: PostgreSQL, for those who outgrow one machine. Any number of instances write at once.
+//!
+//! The same files and function names as the embedded store; `docs/decisions/0006` tells how it writes.
+
+mod address;
+mod audit;
+mod bodies;
+mod cell;
+mod changes;
+mod claims;
+mod conn;
+mod counters;
+mod decisions;
+mod dump;
+mod events;
+mod extract;
+mod failure;
+mod filter;
+mod incidents;
+mod insert;
+mod jobs;
+mod leader;
+mod letters;
+mod migrate;
+mod months;
+mod opening;
+mod operations;
+mod readers;
+mod regroup;
+mod replays;
+mod rows;
+mod scan;
+mod series;
+mod session;
+mod stats;
+mod suggest;
+mod tls;
+mod tokens;
+mod transfer;
+mod trash;
+mod verdicts;
+mod workers;
+mod writer;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::Pool;
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::job::Job;
+use lazaret_core::job::state::JobState;
+use lazaret_core::letter::{Admitted, Receipt};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use tokio::sync::watch;
+
+use crate::audit::{Actor, AuditEntry};
+use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
+use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
+use crate::event::{Event, EventsKept};
+use crate::failure::Failures;
+use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
+use crate::moves::{Committed, Move};
+use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
+use crate::search::{BodyIndex, SuggestKey, Suggestion};
+use crate::series::{Line, SeriesQuery};
+use crate::sqlite::Mode;
+use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+use crate::token::StoredToken;
+use crate::transfer::{Exported, Import, Imported};
+use crate::trash::Trashed;
+use crate::worker::{Beat, Wish, Wished, WorkerInfo};
+use crate::{Store, StoreError};
+use changes::{Changes, Listener};
+use failure::{Kind, kind_of};
+use insert::Incoming;
+use leader::Leader;
+use months::Months;
+use readers::Readers;
+use replays::Rounds;
+use transfer::{Columns, Packed};
+use writer::Writer;
+
+#[derive(Debug)]
+pub struct PostgresStore {
+    writer: Writer,
+    readers: Readers,
+    /// What the writer's lanes take their connections from.
+    lanes: Pool,
+    months: Months,
+    changes: Arc<Changes>,
+    committed: Arc<Committed>,
+    rounds: Rounds,
+    listener: Mutex<Option<Listener>>,
+    leader: Leader,
+    failures: Arc<Failures>,
+    mode: Mode,
+}
+
+/// A recount sees every row of every table; ten million letters take minutes.
+const RECOUNT_MAX: Duration = Duration::from_secs(600);
+
+/// Letters whose packing is quicker than handing it to another thread.
+const PREPARE_INLINE_MAX: usize = 8;
+
+async fn prepare(batch: Vec<Admitted>) -> Result<Vec<Incoming>, StoreError> {
+    if batch.len() <= PREPARE_INLINE_MAX {
+        return batch.into_iter().map(Incoming::new).collect();
+    }
+    off_thread(|| batch.into_iter().map(Incoming::new).collect()).await
+}
+
+/// Packs letters where that keeps nobody waiting.
+async fn off_thread<T: Send + 'static>(
+    pack: impl FnOnce() -> Result<Vec<T>, StoreError> + Send + 'static,
+) -> Result<Vec<T>, StoreError> {
+    tokio::task::spawn_blocking(pack).await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { doing: "packing letters", source: Some(Box::new(error)) })
+    })
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError> {
+        let prepared = prepare(batch).await?;
+        let moments = || prepared.iter().map(|one| one.prepared.admitted.id.at());
+        self.months.ensure(&self.lanes, moments()).await?;
+        self.months.after(self.writer.capture(prepared).await)
+    }
+
+    async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
+        self.readers.snapshot(query, |conn, asked| Box::pin(letters::list(conn, asked))).await
+    }
+
+    async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        self.readers
+            .snapshot((filter, now), |conn, asked| Box::pin(letters::count(conn, &asked.0, asked.1)))
+            .await
+    }
+
+    async fn history(&self, letter: LetterId) -> Result<Option<LetterHistory>, StoreError> {
+        self.readers.snapshot(letter, |conn, asked| Box::pin(letters::history(conn, *asked))).await
+    }
+
+    async fn original(&self, letter: LetterId, life: Option<u32>) -> Result<Option<Original>, StoreError> {
+        self.readers
+            .read((letter, life), |conn, asked| Box::pin(letters::original(conn, asked.0, asked.1)))
+            .await
+    }
+
+    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
+        self.readers.snapshot(of, |conn, asked| Box::pin(stats::stats(conn, *asked))).await
+    }
+
+    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError> {
+        self.readers
+            .snapshot_within(RECOUNT_MAX, by, |conn, asked| Box::pin(stats::ledger(conn, *asked)))
+            .await
+    }
+
+    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
+        self.readers.snapshot(query, |conn, asked| Box::pin(series::lines(conn, asked))).await
+    }
+
+    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
+        self.readers.snapshot(query, |conn, asked| Box::pin(incidents::page(conn, asked))).await
+    }
+
+    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
+        self.readers.snapshot(id, |conn, asked| Box::pin(incidents::detail(conn, *asked))).await
+    }
+
+    async fn suggest(
+        &self,
+        key: SuggestKey,
+        prefix: String,
+        limit: usize,
+    ) -> Result<Vec<Suggestion>, StoreError> {
+        self.readers
+            .snapshot((key, prefix, limit), |conn, asked| {
+                Box::pin(suggest::suggest(conn, asked.0, &asked.1, asked.2))
+            })
+            .await
+    }
+
+    async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError> {
+        self.writer
+            .write_long(lives.min(limits::COMMIT_LETTERS_MAX), lives, |write, asked| {
+                Box::pin(bodies::index(write, *asked))
+            })
+            .await
+    }
+
+    async fn body_index(&self) -> Result<BodyIndex, StoreError> {
+        self.readers.snapshot((), |conn, _| Box::pin(bodies::state(conn))).await
+    }
+
+    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
+        let seen = self.regrouped().await?;
+        // Asked every few seconds: only setting out is worth a write.
+        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
+            return Ok(seen);
+        }
+        self.writer
+            .write_alone(1, (revision, at), |write, asked| Box::pin(regroup::begin(write, &asked.0, asked.1)))
+            .await
+    }
+
+    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
+        self.readers.snapshot((), |conn, _| Box::pin(regroup::seen(conn))).await
+    }
+
+    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
+        self.readers.snapshot(lives, |conn, asked| Box::pin(regroup::old(conn, *asked))).await
+    }
+
+    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
+        self.writer
+            .write_alone(batch.lives.len(), batch, |write, asked| Box::pin(regroup::regroup(write, asked)))
+            .await
+    }
+
+    async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {
+        self.readers.snapshot(letters, |conn, asked| Box::pin(transfer::export(conn, asked))).await
+    }
+
+    async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError> {
+        let packed = off_thread(|| letters.into_iter().map(Packed::new).collect()).await?;
+        self.months.ensure(&self.lanes, packed.iter().map(|one| one.letter().id.at())).await?;
+        let asked = Arc::new((packed, by, at));
+        // Nobody joins its commit: each takes its keys in order, but two after each other do not.
+        let weight = limits::COMMIT_LETTERS_MAX;
+        let import = |columns: Columns| {
+            self.writer.write_long(weight, (Arc::clone(&asked), columns), |write, (asked, columns)| {
+                Box::pin(transfer::import(write, &asked.0, *columns, &asked.1, asked.2))
+            })
+        };
+        match import(Columns::All).await {
+            Err(error) if kind_of(&error) == Kind::Value => import(Columns::Bare).await,
+            result => self.months.after(result),
+        }
+    }
+
+    async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {
+        // What comes back may be of a month that was empty without it.
+        let back = (decision.verb == Verb::Restore).then(|| letter.at());
+        self.months.ensure(&self.lanes, back.into_iter()).await?;
+        let decided = self.writer.write_of(letter, (letter, decision), |write, asked| {
+            Box::pin(verdicts::decide(write, asked.0, &asked.1))
+        });
+        self.months.after(decided.await)
+    }
+
+    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
+        self.writer.write(1, operation, |write, asked| Box::pin(operations::open(write, asked))).await
+    }
+
+    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
+        let frozen = self
+            .writer
+            .write_long(limits::FREEZE_ROWS_PER_WRITE, operation, |write, asked| {
+                Box::pin(operations::freeze(write, *asked))
+            })
+            .await?;
+        if frozen.state == OperationState::Refused {
+            operations::drop_lists(&self.writer).await?;
+        }
+        Ok(frozen)
+    }
+
+    async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
+        self.writer
+            .write_long(limits::DECISION_ROWS_PER_WRITE, (operation, at), |write, asked| {
+                Box::pin(operations::work(write, asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
+        self.readers.read(limit, |conn, asked| Box::pin(operations::working(conn, *asked))).await
+    }
+
+    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
+        let dropped = self
+            .writer
+            .write(1, opened_before, |write, asked| Box::pin(operations::drop_unfrozen(write, *asked)))
+            .await?;
+        operations::drop_lists(&self.writer).await?;
+        Ok(dropped)
+    }
+
+    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        self.readers.read(id, |conn, asked| Box::pin(operations::operation(conn, *asked))).await
+    }
+
+    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
+        self.readers
+            .read((id, limit), |conn, asked| Box::pin(operations::skipped(conn, asked.0, asked.1)))
+            .await
+    }
+
+    async fn claim(
+        &self,
+        request: ClaimRequest,
+        at: Time,
+    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
+        self.writer
+            .write_of(request.letter, (request, at), |write, asked| {
+                Box::pin(claims::claim(write, asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn advance(
+        &self,
+        letter: LetterId,
+        run: RedriveId,
+        step: ClaimStep,
+        at: Time,
+    ) -> Result<Result<(), ClaimRefused>, StoreError> {
+        self.writer
+            .write_of(letter, (letter, run, step, at), |write, asked| {
+                Box::pin(claims::advance(write, asked.0, asked.1, asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn settle(
+        &self,
+        letter: LetterId,
+        run: RedriveId,
+        settlement: Settlement,
+        at: Time,
+    ) -> Result<Result<(), ClaimRefused>, StoreError> {
+        self.writer
+            .write_of(letter, (letter, run, settlement, at), |write, asked| {
+                Box::pin(claims::settle(write, asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn enqueue_jobs(
+        &self,
+        jobs: Vec<(Job, Vec<JobEvent>)>,
+        at: Time,
+    ) -> Result<Result<(), JobId>, StoreError> {
+        let few = jobs.len() <= PREPARE_INLINE_MAX;
+        let pack = move || jobs.into_iter().map(|(job, events)| jobs::Enqueued::new(job, events)).collect();
+        let packed: Vec<jobs::Enqueued> = if few { pack()? } else { off_thread(pack).await? };
+        self.writer
+            .write(packed.len(), (packed, at), |write, asked| {
+                Box::pin(jobs::enqueue(write, &asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.readers.read(id, |conn, asked| Box::pin(jobs::job(conn, *asked))).await
+    }
+
+    async fn fetch_jobs(
+        &self,
+        queues: Vec<String>,
+        count: usize,
+        worker: String,
+        visibility_ms: Option<u64>,
+        at: Time,
+    ) -> Result<Vec<Job>, StoreError> {
+        let asked = Arc::new(jobs::fetch::Fetch::new(queues, count, &worker, visibility_ms, at));
+        let anything = self
+            .readers
+            .read(Arc::clone(&asked), |conn, asked| Box::pin(jobs::fetch::anything(conn, asked)))
+            .await?;
+        if !anything {
+            return Ok(Vec::new());
+        }
+        let weight = count.min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write(weight, asked, |write, asked| Box::pin(jobs::fetch::fetch(write, asked))).await
+    }
+
+    async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
+        let packed = jobs::change::Move::new(change)?;
+        // What dies by it is captured, and needs the partition of its month.
+        self.months.ensure(&self.lanes, packed.dies_at().into_iter()).await?;
+        let changed =
+            self.writer.write(1, packed, |write, asked| Box::pin(jobs::change::change(write, asked)));
+        self.months.after(changed.await)
+    }
+
+    async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers.read((at, limit), |conn, asked| Box::pin(jobs::due(conn, asked.0, asked.1))).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Time>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(jobs::next_due(conn))).await
+    }
+
+    async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
+        self.readers.snapshot(query, |conn, asked| Box::pin(jobs::list::page(conn, asked))).await
+    }
+
+    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
+        workers::hear(self, beat, at).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
+        self.readers.snapshot((), |conn, _| Box::pin(workers::all(conn))).await
+    }
+
+    async fn wish_worker(&self, name: String, wish: Wish, by: Actor, at: Time) -> Result<Wished, StoreError> {
+        self.writer
+            .write(1, (name, wish, by, at), |write, asked| {
+                Box::pin(workers::wish(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.readers
+            .read((before, limit), |conn, asked| Box::pin(workers::silent(conn, asked.0, asked.1)))
+            .await
+    }
+
+    async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers
+            .read((worker, limit), |conn, asked| Box::pin(jobs::held_by(conn, &asked.0, asked.1)))
+            .await
+    }
+
+    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
+        self.writer
+            .write_long(1, (before, limit), |write, asked| Box::pin(workers::forget(write, asked.0, asked.1)))
+            .await
+    }
+
+    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
+        replays::replayable(self, query).await
+    }
+
+    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
+        replays::put_back(self, replay).await
+    }
+
+    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(replays::records(conn))).await
+    }
+
+    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (rule, enabled, by, at), |write, asked| {
+                Box::pin(replays::switch(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn trash(
+        &self,
+        before: Option<(Time, LetterId)>,
+        limit: usize,
+    ) -> Result<Vec<Trashed>, StoreError> {
+        self.readers.read((before, limit), |conn, asked| Box::pin(trash::page(conn, asked.0, asked.1))).await
+    }
+
+    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError> {
+        if !self.readers.read(now, |conn, asked| Box::pin(trash::is_overdue(conn, *asked))).await? {
+            return Ok(0);
+        }
+        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
+        self.writer
+            .write_long(weight, (now, limit), |write, asked| Box::pin(trash::empty(write, asked.0, asked.1)))
+            .await
+    }
+
+    fn moves(&self) -> Vec<(Move, u64)> {
+        self.committed.all()
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(jobs::queues::all(conn))).await
+    }
+
+    async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (name, paused, by, at), |write, asked| {
+                Box::pin(jobs::queues::pause(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
+        self.readers.snapshot(id, |conn, asked| Box::pin(jobs::letter_of(conn, *asked))).await
+    }
+
+    async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {
+        self.writer
+            .write_long(limit.min(limits::COMMIT_LETTERS_MAX), (before, limit), |write, asked| {
+                Box::pin(jobs::prune(write, &asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.readers.read((before, limit), |conn, asked| Box::pin(audit::page(conn, asked.0, asked.1))).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.readers.read((after, limit), |conn, asked| Box::pin(events::after(conn, asked.0, asked.1))).await
+    }
+
+    async fn events_kept(&self) -> Result<EventsKept, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(events::kept(conn))).await
+    }
+
+    async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
+        self.writer.write_long(1, keep, |write, asked| Box::pin(events::prune(write, *asked))).await
+    }
+
+    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
+        self.writer.write_long(1, before, |write, asked| Box::pin(series::prune(write, *asked))).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(tokens::all(conn))).await
+    }
+
+    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (token, by), |write, asked| Box::pin(tokens::add(write, &asked.0, &asked.1)))
+            .await
+    }
+
+    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
+        self.writer
+            .write(1, (id, by, at), |write, asked| {
+                Box::pin(tokens::revoke(write, asked.0, &asked.1, asked.2))
+            })
+            .await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        // A row written and removed in one commit: the disk has to take it, and nothing is left.
+        let key = format!("ready {}", self.changes.instance());
+        self.writer.write(1, key, |write, key| Box::pin(opening::probe(write, key))).await
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn lead(&self) -> Result<bool, StoreError> {
+        self.leader.lead().await
+    }
+
+    async fn reset(&self) -> Result<(), StoreError> {
+        if self.mode != Mode::Test {
+            return Err(StoreError::WrongMode("this store was made for real use: it cannot be emptied"));
+        }
+        self.writer.write_alone(1, (), |write, _| Box::pin(dump::empty(write))).await
+    }
+
+    async fn dump(&self) -> Result<String, StoreError> {
+        self.readers.snapshot_within(RECOUNT_MAX, (), |conn, _| Box::pin(dump::dump(conn))).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        drop(self.listener.lock().unwrap_or_else(|broken| broken.into_inner()).take());
+        self.writer.close().await;
+        self.leader.step_down().await;
+        self.readers.close();
+        self.lanes.close();
+        Ok(())
+    }
+}

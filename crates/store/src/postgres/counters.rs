@@ -1,0 +1,313 @@
+//! Counters, kept as letters move: added up in memory over a commit and written once at its end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lazaret_core::lifecycle::Status;
+use lazaret_core::time::Time;
+
+use super::incidents::{self, Sums};
+use super::writer::Write;
+use crate::StoreError;
+use crate::job::SOURCE;
+use crate::moves::{Move, Moves};
+use crate::series::Step;
+
+/// What letters are counted by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Dimension {
+    /// All letters; the only value is the empty one.
+    All,
+    Source,
+    Queue,
+    Type,
+    ErrorType,
+    Class,
+    Fingerprint,
+    Aggregate,
+    /// The same three again for letters of jobs alone.
+    JobQueue,
+    JobType,
+    JobErrorType,
+}
+
+impl Dimension {
+    pub const ALL: [Dimension; 11] = [
+        Dimension::All,
+        Dimension::Source,
+        Dimension::Queue,
+        Dimension::Type,
+        Dimension::ErrorType,
+        Dimension::Class,
+        Dimension::Fingerprint,
+        Dimension::Aggregate,
+        Dimension::JobQueue,
+        Dimension::JobType,
+        Dimension::JobErrorType,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dimension::All => "all",
+            Dimension::Source => "source",
+            Dimension::Queue => "queue",
+            Dimension::Type => "type",
+            Dimension::ErrorType => "error_type",
+            Dimension::Class => "class",
+            Dimension::Fingerprint => "fingerprint",
+            Dimension::Aggregate => "aggregate",
+            Dimension::JobQueue => "job_queue",
+            Dimension::JobType => "job_type",
+            Dimension::JobErrorType => "job_error_type",
+        }
+    }
+
+    /// Whether its values are followed over time.
+    const fn has_line(self) -> bool {
+        match self {
+            Dimension::All
+            | Dimension::Source
+            | Dimension::Queue
+            | Dimension::Type
+            | Dimension::Fingerprint => true,
+            Dimension::ErrorType
+            | Dimension::Class
+            | Dimension::Aggregate
+            | Dimension::JobQueue
+            | Dimension::JobType
+            | Dimension::JobErrorType => false,
+        }
+    }
+
+    /// What gives its value, null for letters that have none; all letters have the same value of `All`.
+    pub const fn column(self) -> &'static str {
+        match self {
+            Dimension::All => "''",
+            Dimension::Source
+            | Dimension::Queue
+            | Dimension::Type
+            | Dimension::ErrorType
+            | Dimension::Class
+            | Dimension::Fingerprint
+            | Dimension::Aggregate => self.name(),
+            Dimension::JobQueue => "case when source = 'jobs' then queue end",
+            Dimension::JobType => "case when source = 'jobs' then type end",
+            Dimension::JobErrorType => "case when source = 'jobs' then error_type end",
+        }
+    }
+}
+
+/// What a letter counts under.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Counted {
+    pub source: String,
+    pub queue: String,
+    pub letter_type: String,
+    pub error_type: String,
+    pub class: &'static str,
+    pub fingerprint: String,
+    pub aggregate: Option<String>,
+    pub status: Status,
+}
+
+impl Counted {
+    fn values(&self) -> impl Iterator<Item = (Dimension, &str)> {
+        let of_job = |value| (self.source == SOURCE).then_some(value);
+        [
+            (Dimension::All, Some("")),
+            (Dimension::Source, Some(self.source.as_str())),
+            (Dimension::Queue, Some(self.queue.as_str())),
+            (Dimension::Type, Some(self.letter_type.as_str())),
+            (Dimension::ErrorType, Some(self.error_type.as_str())),
+            (Dimension::Class, Some(self.class)),
+            (Dimension::Fingerprint, Some(self.fingerprint.as_str())),
+            (Dimension::Aggregate, self.aggregate.as_deref()),
+            (Dimension::JobQueue, of_job(self.queue.as_str())),
+            (Dimension::JobType, of_job(self.letter_type.as_str())),
+            (Dimension::JobErrorType, of_job(self.error_type.as_str())),
+        ]
+        .into_iter()
+        .filter_map(|(dimension, value)| Some((dimension, value?)))
+    }
+}
+
+/// Changes to the counters that are not written yet.
+#[derive(Default, Debug)]
+pub(super) struct Tally {
+    letters: HashMap<(Dimension, &'static str, String), i64>,
+    flows: HashMap<(i64, Dimension, String), (i64, i64)>,
+    /// When a letter of a fingerprint was last captured.
+    seen: HashMap<String, Time>,
+    /// The latest time at which something of this happened.
+    at: Time,
+    moves: Moves,
+}
+
+/// Whether a letter came in or went out, for the lines over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    Arrived,
+    Departed,
+}
+
+impl Tally {
+    /// Notes when the changes happen that follow.
+    pub fn at(&mut self, at: Time) {
+        self.at = at.max(self.at);
+    }
+
+    pub fn appear(&mut self, letter: &Counted) {
+        self.change(letter, 1);
+    }
+
+    pub fn vanish(&mut self, letter: &Counted) {
+        self.change(letter, -1);
+    }
+
+    fn change(&mut self, letter: &Counted, by: i64) {
+        for (dimension, value) in letter.values() {
+            *self.letters.entry((dimension, letter.status.name(), value.to_owned())).or_default() += by;
+        }
+    }
+
+    pub fn flow(&mut self, minute: i64, flow: Flow, letter: &Counted) {
+        for (dimension, value) in letter.values() {
+            if !dimension.has_line() {
+                continue;
+            }
+            let (arrived, departed) = self.flows.entry((minute, dimension, value.to_owned())).or_default();
+            match flow {
+                Flow::Arrived => *arrived += 1,
+                Flow::Departed => *departed += 1,
+            }
+        }
+    }
+
+    /// A life that was captured in this minute counts under another fingerprint now.
+    pub fn reflow(&mut self, minute: i64, from: &str, to: &str) {
+        self.flows.entry((minute, Dimension::Fingerprint, from.to_owned())).or_default().0 -= 1;
+        self.flows.entry((minute, Dimension::Fingerprint, to.to_owned())).or_default().0 += 1;
+    }
+
+    /// A letter of this fingerprint was captured.
+    pub fn see(&mut self, fingerprint: &str, at: Time) {
+        self.at(at);
+        match self.seen.get_mut(fingerprint) {
+            Some(last) => *last = at.max(*last),
+            None => {
+                self.seen.insert(fingerprint.to_owned(), at);
+            }
+        }
+    }
+
+    /// Something happened that is counted for whoever watches, if it is committed.
+    pub fn note(&mut self, one: Move) {
+        self.moves.note(one);
+    }
+
+    /// The same for something that happened to a job.
+    pub fn note_job(&mut self, kind: &'static str, queue: &str, job_type: &str) {
+        self.note(Move {
+            kind,
+            source: SOURCE.to_owned(),
+            queue: queue.to_owned(),
+            letter_type: job_type.to_owned(),
+            rule: String::new(),
+        });
+    }
+
+    pub fn take_moves(&mut self) -> Moves {
+        std::mem::take(&mut self.moves)
+    }
+
+    /// Writes everything in one order, so that two instances that write at once wait for each other and never in a
+    /// circle.
+    pub async fn flush(self, write: &mut Write) -> Result<(), StoreError> {
+        let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
+        for (fingerprint, at) in self.seen {
+            sums.entry(fingerprint).or_default().seen_at = Some(at);
+        }
+        let mut changes: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
+        for ((dimension, term, value), by) in self.letters.iter().filter(|(_, by)| **by != 0) {
+            changes.insert((dimension.name(), value, term), *by);
+            if *dimension == Dimension::Fingerprint {
+                sums.entry(value.clone()).or_default().add(term, *by);
+            }
+        }
+        write_letters(write, &changes).await?;
+        write_flows(write, &self.flows).await?;
+        incidents::add_sums(write, sums, self.at).await
+    }
+}
+
+async fn write_letters(write: &Write, changes: &BTreeMap<(&str, &str, &str), i64>) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let (mut dimensions, mut values, mut terms, mut by) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for ((dimension, value, term), change) in changes {
+        dimensions.push(*dimension);
+        values.push(*value);
+        terms.push(*term);
+        by.push(*change);
+    }
+    write.conn.execute(CHANGE_COUNTERS, &[&dimensions, &values, &terms, &by]).await?;
+    // There are as many aggregates as orders: what counts nothing must not stay for ever.
+    if by.iter().any(|by| *by < 0) {
+        write.conn.execute(FORGET_COUNTERS, &[&dimensions, &values, &terms]).await?;
+    }
+    Ok(())
+}
+
+/// Writes the minutes, and what they add up to by the hour.
+async fn write_flows(
+    write: &Write,
+    flows: &HashMap<(i64, Dimension, String), (i64, i64)>,
+) -> Result<(), StoreError> {
+    if flows.is_empty() {
+        return Ok(());
+    }
+    let mut sums: BTreeMap<(&str, &str, i32, i64), (i64, i64)> = BTreeMap::new();
+    for ((minute, dimension, value), (arrived, departed)) in flows {
+        for step in [Step::Minute, Step::Hour] {
+            let key = (dimension.name(), value.as_str(), step.minutes() as i32, step.floor(*minute));
+            let sum = sums.entry(key).or_default();
+            sum.0 += arrived;
+            sum.1 += departed;
+        }
+    }
+    let (mut dimensions, mut values, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut minutes, mut arrived, mut departed) = (Vec::new(), Vec::new(), Vec::new());
+    for ((dimension, value, step, minute), (came, went)) in sums {
+        dimensions.push(dimension);
+        values.push(value);
+        steps.push(step);
+        minutes.push(minute);
+        arrived.push(came);
+        departed.push(went);
+    }
+    write.conn.execute(CHANGE_FLOWS, &[&dimensions, &values, &steps, &minutes, &arrived, &departed]).await?;
+    Ok(())
+}
+
+const CHANGE_COUNTERS: &str = "
+insert into counters (dimension, value, term, letters)
+select c.dimension, c.value, c.term, c.letters
+  from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as c (dimension, value, term, letters)
+on conflict (dimension, value, term)
+do update set letters = counters.letters + excluded.letters";
+
+const FORGET_COUNTERS: &str = "
+delete from counters c
+ using unnest($1::text[], $2::text[], $3::text[]) as f (dimension, value, term)
+ where c.dimension = f.dimension
+   and c.value = f.value
+   and c.term = f.term
+   and c.letters = 0";
+
+const CHANGE_FLOWS: &str = "
+insert into flows (dimension, value, step, minute, arrived, departed)
+select f.dimension, f.value, f.step, f.minute, f.arrived, f.departed
+  from unnest($1::text[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::bigint[])
+    as f (dimension, value, step, minute, arrived, departed)
+on conflict (dimension, value, step, minute)
+do update set arrived = flows.arrived + excluded.arrived, departed = flows.departed + excluded.departed";

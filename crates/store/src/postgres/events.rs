@@ -1,0 +1,252 @@
+//! Events: written with what they tell of, read in commit order.
+//!
+//! They are kept back until the end of the transaction. Then the row of positions is taken and held to the commit, so
+//! that positions are given in the order in which transactions end, whoever began first.
+
+use lazaret_core::id::{EventId, IncidentId, JobId, LetterId, OperationId};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use tokio_postgres::Row;
+
+use super::audit::{self, Entry};
+use super::cell::{At, Cells, Uid, clean};
+use super::conn::Conn;
+use super::rows::{self, LETTER_COLUMNS, LETTER_COLUMNS_COUNT};
+use super::trash;
+use super::writer::Write;
+use crate::StoreError;
+use crate::decision::Verb;
+use crate::event::{Event, EventsKept};
+use crate::moves::Move;
+
+/// An event that is about to be written; it gets its id here and its position at the commit.
+#[derive(Default)]
+pub(super) struct NewEvent<'a> {
+    pub at: Time,
+    pub kind: &'static str,
+    pub letter: Option<LetterId>,
+    pub incident: Option<IncidentId>,
+    pub operation: Option<OperationId>,
+    pub job: Option<JobId>,
+    pub actor: Option<&'a str>,
+    pub detail: Option<String>,
+}
+
+/// What waits for its position.
+#[derive(Default)]
+pub(super) struct Told {
+    events: Vec<Waiting>,
+    pub entries: Vec<Entry>,
+    /// Letter and life.
+    pub lives: Vec<(LetterId, u32)>,
+}
+
+struct Waiting {
+    id: EventId,
+    at: Time,
+    kind: &'static str,
+    letter: Option<LetterId>,
+    incident: Option<IncidentId>,
+    operation: Option<OperationId>,
+    job: Option<JobId>,
+    actor: Option<String>,
+    detail: Option<String>,
+}
+
+pub(super) fn add(write: &mut Write, event: &NewEvent<'_>) -> Result<(), StoreError> {
+    let id = EventId::mint(event.at, write.entropy.take()?);
+    write.told.events.push(Waiting {
+        id,
+        // An id holds no time before 1970, and an event has the time of its id.
+        at: event.at,
+        kind: event.kind,
+        letter: event.letter,
+        incident: event.incident,
+        operation: event.operation,
+        job: event.job,
+        actor: event.actor.map(|actor| clean(actor).into_owned()),
+        detail: event.detail.as_deref().map(|detail| clean(detail).into_owned()),
+    });
+    Ok(())
+}
+
+const NAMES: &str = "
+select source, queue, type
+  from dead_letter_queue
+ where id = $1
+   and created_at = $2";
+
+/// Counts what happened to a live letter for whoever watches this instance.
+pub(super) async fn note(
+    write: &mut Write,
+    kind: &'static str,
+    letter: LetterId,
+    rule: &str,
+) -> Result<(), StoreError> {
+    let named = write.conn.query_opt(NAMES, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
+    if let Some(row) = named {
+        write.tally.note(Move {
+            kind,
+            source: row.cell(0)?,
+            queue: row.cell(1)?,
+            letter_type: row.cell(2)?,
+            rule: rule.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether it tells of a letter that came to wait, or to be free, where a replay rule may have passed already.
+fn waits_again(event: &Waiting) -> bool {
+    const VERBS: [Verb; 3] = [Verb::Reopen, Verb::Restore, Verb::Release];
+    event.kind == IMPORTED || VERBS.iter().any(|verb| event.kind == verb.event())
+}
+
+/// The event of a letter that came from another store.
+pub(super) const IMPORTED: &str = "dead_letter.imported";
+
+const TAKE_POSITIONS: &str = "
+update positions
+   set events = events + $1, lives = lives + $2, audit = audit + $3, waiting_again = waiting_again + $4
+returning events - $1, lives - $2, audit - $3";
+
+/// Gives positions to everything that was told and writes it; returns the newest of an event. The last thing before the
+/// commit: whoever has taken positions holds up all others.
+pub(super) async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
+    let Told { events, entries, lives } = std::mem::take(&mut write.told);
+    if events.is_empty() && entries.is_empty() && lives.is_empty() {
+        return Ok(None);
+    }
+    let counts = [events.len() as i64, lives.len() as i64, entries.len() as i64];
+    let again = events.iter().filter(|event| waits_again(event)).count() as i64;
+    let row = write.conn.query_one(TAKE_POSITIONS, &[&counts[0], &counts[1], &counts[2], &again]).await?;
+    let (before, lives_before, entries_before): (i64, i64, i64) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+    tokio::try_join!(
+        add_all(&write.conn, before, &events),
+        add_lives(&write.conn, lives_before, &lives),
+        audit::add_all(&write.conn, entries_before, &entries),
+    )?;
+    Ok((!events.is_empty()).then_some((before + counts[0]) as u64))
+}
+
+const ADD_EVENTS: &str = "
+insert into events (position, id, at, kind, letter, incident, operation, job, actor, detail)
+select $1 + e.n, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor, e.detail
+  from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::uuid[], $6::uuid[], $7::uuid[], $8::uuid[], $9::text[],
+              $10::text[])
+  with ordinality as e (id, at, kind, letter, incident, operation, job, actor, detail, n)";
+
+async fn add_all(conn: &Conn, before: i64, events: &[Waiting]) -> Result<(), StoreError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let column = |of: fn(&Waiting) -> Option<[u8; 16]>| -> Vec<Option<Uid>> {
+        events.iter().map(|event| of(event).map(Uid)).collect()
+    };
+    conn.execute(
+        ADD_EVENTS,
+        &[
+            &before,
+            &events.iter().map(|event| Uid(*event.id.bytes())).collect::<Vec<_>>(),
+            &events.iter().map(|event| At(event.at)).collect::<Vec<_>>(),
+            &events.iter().map(|event| event.kind).collect::<Vec<_>>(),
+            &column(|event| event.letter.map(|id| *id.bytes())),
+            &column(|event| event.incident.map(|id| *id.bytes())),
+            &column(|event| event.operation.map(|id| *id.bytes())),
+            &column(|event| event.job.map(|id| *id.bytes())),
+            &events.iter().map(|event| event.actor.as_deref()).collect::<Vec<_>>(),
+            &events.iter().map(|event| event.detail.as_deref()).collect::<Vec<_>>(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+const ADD_LIFE_POSITIONS: &str = "
+insert into life_positions (position, letter, life)
+select $1 + l.n, l.letter, l.life
+  from unnest($2::uuid[], $3::integer[]) with ordinality as l (letter, life, n)";
+
+async fn add_lives(conn: &Conn, before: i64, lives: &[(LetterId, u32)]) -> Result<(), StoreError> {
+    if lives.is_empty() {
+        return Ok(());
+    }
+    let letters: Vec<Uid> = lives.iter().map(|(letter, _)| Uid(*letter.bytes())).collect();
+    let lives: Vec<i32> = lives.iter().map(|(_, life)| *life as i32).collect();
+    conn.execute(ADD_LIFE_POSITIONS, &[&before, &letters, &lives]).await?;
+    Ok(())
+}
+
+/// The letter comes with the event: whoever filters or shows it would ask for it next.
+fn events_after() -> String {
+    format!(
+        "select {LETTER_COLUMNS}, e.position, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor,
+                e.detail
+           from events e
+           left join dead_letter_queue l on l.id = e.letter and l.created_at = uuid_time(e.letter)
+           left join fingerprints f on f.fingerprint = l.fingerprint
+          where e.position > $1
+          order by e.position
+          limit $2"
+    )
+}
+
+pub(super) async fn after(conn: &Conn, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let found = conn.query(&events_after(), &[&after, &(limit as i64)]).await?;
+    let mut events: Vec<Event> = found.iter().map(read).collect::<Result<_, _>>()?;
+    let gone: Vec<LetterId> =
+        events.iter().filter(|event| event.about.is_none()).filter_map(|event| event.letter).collect();
+    let trashed = trash::letters(conn, &gone).await?;
+    for event in events.iter_mut().filter(|event| event.about.is_none()) {
+        event.about = event.letter.and_then(|letter| trashed.get(&letter)).cloned().map(Box::new);
+    }
+    Ok(events)
+}
+
+fn read(row: &Row) -> Result<Event, StoreError> {
+    const FROM: usize = LETTER_COLUMNS_COUNT;
+    let about = match row.id_opt(0)? {
+        None => None,
+        Some(_) => Some(Box::new(rows::letter(row)?)),
+    };
+    Ok(Event {
+        position: row.count(FROM)?,
+        id: EventId::from_bytes(row.id(FROM + 1)?),
+        at: row.time(FROM + 2)?,
+        kind: row.cell(FROM + 3)?,
+        letter: row.id_opt(FROM + 4)?.map(LetterId::from_bytes),
+        incident: row.id_opt(FROM + 5)?.map(IncidentId::from_bytes),
+        operation: row.id_opt(FROM + 6)?.map(OperationId::from_bytes),
+        job: row.id_opt(FROM + 7)?.map(JobId::from_bytes),
+        actor: row.cell(FROM + 8)?,
+        detail: row.cell(FROM + 9)?,
+        about,
+    })
+}
+
+/// The newest position ever given outlives its event.
+const KEPT: &str = "
+select events, (select min(position) from events)
+  from positions";
+
+pub(super) async fn kept(conn: &Conn) -> Result<EventsKept, StoreError> {
+    let row = conn.query_one(KEPT, &[]).await?;
+    let newest = row.count(0)?;
+    let oldest: Option<i64> = row.cell(1)?;
+    Ok(EventsKept { oldest: oldest.map_or(newest + 1, |position| position as u64), newest })
+}
+
+const PRUNE: &str = "
+delete from events
+ where position in (select position
+                      from events
+                     where position <= $1
+                     order by position
+                     limit $2)";
+
+pub(super) async fn prune(write: &Write, keep: u64) -> Result<u64, StoreError> {
+    let EventsKept { newest, .. } = kept(&write.conn).await?;
+    let Some(last) = newest.checked_sub(keep) else { return Ok(0) };
+    write.conn.execute(PRUNE, &[&(last as i64), &(limits::EVENTS_PRUNED_PER_WRITE as i64)]).await
+}

@@ -1,0 +1,248 @@
+//! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
+
+mod detail;
+mod list;
+
+use std::collections::{BTreeMap, HashMap};
+
+use lazaret_core::class::ErrorClass;
+use lazaret_core::fingerprint::Grouping;
+use lazaret_core::id::IncidentId;
+use lazaret_core::incident::{Happening, IncidentState};
+use lazaret_core::lifecycle::Status;
+use lazaret_core::time::Time;
+
+use super::cell::{At, Cells, Uid, clean, clean_opt};
+use super::conn::Conn;
+use super::events::{self, NewEvent};
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+
+pub(super) use detail::detail;
+pub(super) use list::page;
+
+/// The first letter of a fingerprint.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'a> {
+    pub id: IncidentId,
+    pub at: Time,
+    pub grouping: &'a Grouping,
+    pub error_type: &'a str,
+    pub class: ErrorClass,
+}
+
+const INCIDENTS_OF: &str = "
+select fingerprint, incident
+  from fingerprints
+ where fingerprint = any($1)";
+
+/// The incidents that fingerprints belong to; those that have none are left out.
+pub(super) async fn of_fingerprints(
+    conn: &Conn,
+    fingerprints: &[&str],
+) -> Result<HashMap<String, IncidentId>, StoreError> {
+    let rows = conn.query(INCIDENTS_OF, &[&fingerprints]).await?;
+    rows.iter().map(|row| Ok((row.cell(0)?, IncidentId::from_bytes(row.id(1)?)))).collect()
+}
+
+const TAKE_FINGERPRINTS: &str = "
+insert into fingerprints (fingerprint, incident, first_seen_at, parts)
+select f.fingerprint, f.incident, f.at, f.parts
+  from unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[]) as f (fingerprint, incident, at, parts)
+on conflict (fingerprint) do nothing
+returning fingerprint";
+
+/// Opens an incident for each fingerprint that has none, of openings in the order of their fingerprints; returns those
+/// fingerprints. Another instance may open the same one now: then this waits for it, and its incident is the one.
+pub(super) async fn open_missing(write: &Write, openings: &[Opening<'_>]) -> Result<Vec<String>, StoreError> {
+    let fingerprints: Vec<&str> = openings.iter().map(|one| one.grouping.fingerprint.as_str()).collect();
+    let ids: Vec<Uid> = openings.iter().map(|one| Uid(*one.id.bytes())).collect();
+    let at: Vec<At> = openings.iter().map(|one| At(one.at)).collect();
+    let parts: Vec<String> =
+        openings.iter().map(|one| clean(&one.grouping.parts.to_json()).into_owned()).collect();
+    let rows = write.conn.query(TAKE_FINGERPRINTS, &[&fingerprints, &ids, &at, &parts]).await?;
+    let taken: Vec<String> = rows.iter().map(|row| row.cell(0)).collect::<Result<_, _>>()?;
+    let ours: Vec<Opening<'_>> = openings
+        .iter()
+        .filter(|one| taken.iter().any(|fingerprint| fingerprint == one.grouping.fingerprint.as_str()))
+        .copied()
+        .collect();
+    add_incidents(write, &ours).await?;
+    Ok(taken)
+}
+
+const ADD_INCIDENTS: &str = "
+insert into incidents (id, state, opened_at, type, error_type, title, template, class, frame, last_seen_at)
+select i.id, $2, i.at, i.type, i.error_type, i.title, i.template, i.class, i.frame, i.at
+  from unnest($1::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+    as i (id, at, type, error_type, title, template, class, frame)";
+
+async fn add_incidents(write: &Write, openings: &[Opening<'_>]) -> Result<(), StoreError> {
+    if openings.is_empty() {
+        return Ok(());
+    }
+    let error_type = |one: &Opening<'_>| match one.error_type {
+        "" => clean(&one.grouping.parts.error_type).into_owned(),
+        named => clean(named).into_owned(),
+    };
+    let parts = openings.iter().map(|one| &one.grouping.parts);
+    write
+        .conn
+        .execute(
+            ADD_INCIDENTS,
+            &[
+                &openings.iter().map(|one| Uid(*one.id.bytes())).collect::<Vec<_>>(),
+                &IncidentState::Open.name(),
+                &openings.iter().map(|one| At(one.at)).collect::<Vec<_>>(),
+                &parts.clone().map(|parts| clean(&parts.letter_type)).collect::<Vec<_>>(),
+                &openings.iter().map(error_type).collect::<Vec<_>>(),
+                &parts.clone().map(|parts| clean(&parts.title()).into_owned()).collect::<Vec<_>>(),
+                &parts.clone().map(|parts| clean(&parts.template)).collect::<Vec<_>>(),
+                &openings.iter().map(|one| one.class.name()).collect::<Vec<_>>(),
+                &parts
+                    .clone()
+                    .map(|parts| clean_opt(parts.frames.first().map(String::as_str)))
+                    .collect::<Vec<_>>(),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Tells of an incident that was opened.
+pub(super) fn tell_opened(write: &mut Write, opening: &Opening<'_>) -> Result<(), StoreError> {
+    let detail = Some(serde_json::json!({"title": opening.grouping.parts.title()}).to_string());
+    let event = NewEvent {
+        at: opening.at,
+        kind: "incident.opened",
+        incident: Some(opening.id),
+        detail,
+        ..NewEvent::default()
+    };
+    events::add(write, &event)
+}
+
+/// Opens an incident for a fingerprint that is there already and is pointed to it by the caller, and tells of it.
+pub(super) async fn open_unpointed(write: &mut Write, opening: &Opening<'_>) -> Result<(), StoreError> {
+    add_incidents(write, &[*opening]).await?;
+    tell_opened(write, opening)
+}
+
+/// What a commit changes in the sums of an incident.
+#[derive(Default)]
+pub(super) struct Sums {
+    letters: i64,
+    unsettled: i64,
+    pub seen_at: Option<Time>,
+}
+
+impl Sums {
+    pub fn add(&mut self, status: &str, by: i64) {
+        self.letters += by;
+        if Status::parse(status).is_some_and(waits) {
+            self.unsettled += by;
+        }
+    }
+
+    fn join(&mut self, other: &Sums) {
+        self.letters += other.letters;
+        self.unsettled += other.unsettled;
+        self.seen_at = self.seen_at.max(other.seen_at);
+    }
+}
+
+/// Whether something is still to happen to letters of this status.
+const fn waits(status: Status) -> bool {
+    match status {
+        Status::Pending | Status::Reprocessing => true,
+        Status::Resolved | Status::Discarded => false,
+    }
+}
+
+/// In the order of their ids, so that two instances never wait for each other in a circle.
+const LOCK: &str = "
+select id
+  from incidents
+ where id = any($1)
+ order by id
+   for no key update";
+
+const ADD_SUMS: &str = "
+update incidents i
+   set letters = i.letters + s.letters, unsettled = i.unsettled + s.unsettled,
+       last_seen_at = greatest(i.last_seen_at, s.seen_at)
+  from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as s (id, letters, unsettled, seen_at)
+ where i.id = s.id
+returning i.id, i.state, i.unsettled, i.merged_into is not null, i.title";
+
+/// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes. Fingerprints
+/// move between incidents only while nobody else writes.
+pub(super) async fn add_sums(
+    write: &mut Write,
+    sums: BTreeMap<String, Sums>,
+    at: Time,
+) -> Result<(), StoreError> {
+    if sums.is_empty() {
+        return Ok(());
+    }
+    let fingerprints: Vec<&str> = sums.keys().map(String::as_str).collect();
+    let incidents = of_fingerprints(&write.conn, &fingerprints).await?;
+    let mut by_incident: BTreeMap<IncidentId, Sums> = BTreeMap::new();
+    for (fingerprint, sums) in &sums {
+        let Some(incident) = incidents.get(fingerprint) else {
+            return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
+        };
+        by_incident.entry(*incident).or_default().join(sums);
+    }
+    let ids: Vec<Uid> = by_incident.keys().map(|id| Uid(*id.bytes())).collect();
+    let letters: Vec<i64> = by_incident.values().map(|sums| sums.letters).collect();
+    let unsettled: Vec<i64> = by_incident.values().map(|sums| sums.unsettled).collect();
+    let seen_at: Vec<At> = by_incident.values().map(|sums| At(sums.seen_at.unwrap_or_default())).collect();
+    write.conn.execute(LOCK, &[&ids]).await?;
+    let mut rows = write.conn.query(ADD_SUMS, &[&ids, &letters, &unsettled, &seen_at]).await?;
+    rows.sort_by_key(|row| row.id(0).unwrap_or_default());
+    for row in rows {
+        let state = self::state(row.cell(1)?)?;
+        let happening =
+            if row.cell::<i64>(2)? > 0 { Happening::LetterWaits } else { Happening::LastLetterEnded };
+        let next = state.after(happening);
+        let merged: bool = row.cell(3)?;
+        if !merged && next != state {
+            let id = IncidentId::from_bytes(row.id(0)?);
+            change_state(write, id, [state, next], row.cell(4)?, at).await?;
+        }
+    }
+    Ok(())
+}
+
+const CHANGE_STATE: &str = "
+update incidents
+   set state = $3
+ where id = $1
+   and state = $2";
+
+async fn change_state(
+    write: &mut Write,
+    id: IncidentId,
+    [from, to]: [IncidentState; 2],
+    title: &str,
+    at: Time,
+) -> Result<(), StoreError> {
+    write.conn.execute(CHANGE_STATE, &[&Uid(*id.bytes()), &from.name(), &to.name()]).await?;
+    let kind = match to {
+        IncidentState::Open => "incident.opened",
+        IncidentState::Diagnosed => "incident.diagnosed",
+        IncidentState::Fixed => "incident.fixed",
+        IncidentState::Regressed => "incident.regressed",
+        IncidentState::Closed => "incident.closed",
+        // A redrive tells of these itself.
+        IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
+    };
+    let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
+    events::add(write, &NewEvent { at, kind, incident: Some(id), detail, ..NewEvent::default() })
+}
+
+pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
+    IncidentState::parse(text).ok_or_else(|| rows::unknown("incident's state", text))
+}

@@ -1,0 +1,367 @@
+//! Capture: batches of prepared letters become rows, each a new letter, a new life or a duplicate.
+//!
+//! New letters of all batches are stored together, by a few statements. Those whose key is known go one by one.
+
+mod meet;
+mod stored;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::{Admitted, Outcome, Receipt};
+use lazaret_core::lifecycle::{Place, Status};
+
+use super::cell::{At, Cells, Uid};
+use super::conn::Conn;
+use super::counters::{Counted, Flow};
+use super::events::{self, NewEvent};
+use super::extract::Extract;
+use super::incidents::{self, Opening};
+use super::rows;
+use super::writer::Write;
+use crate::StoreError;
+use crate::failure::FailurePoint;
+use crate::moves::Move;
+use crate::packing::Prepared;
+
+pub(super) use stored::{ADD_LIVES, NewAttempt, NewLife, add_attempts, add_lives, chunks, column};
+
+/// One captured message with everything done to it that needs no database.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub prepared: Prepared,
+    extract: Option<Extract>,
+}
+
+impl Incoming {
+    pub fn new(admitted: Admitted) -> Result<Incoming, StoreError> {
+        let prepared = Prepared::new(admitted)?;
+        let extract = Some(Extract::of(&prepared.admitted, &prepared.attempts));
+        Ok(Incoming { prepared, extract })
+    }
+
+    /// Whether it goes without what was taken out of it for people who ask the database.
+    pub fn is_bare(&self) -> bool {
+        self.extract.is_none()
+    }
+
+    pub fn make_bare(&mut self) {
+        self.extract = None;
+    }
+}
+
+/// Stores batches; one message that fails fails all. The receipts of each batch come back in its order.
+pub(super) async fn insert(
+    write: &mut Write,
+    batches: &[&[Incoming]],
+) -> Result<Vec<Vec<Receipt>>, StoreError> {
+    let all: Vec<&Incoming> = batches.iter().flat_map(|batch| batch.iter()).collect();
+    let created = add_keys(write, &all).await?;
+    write.failures.at(FailurePoint::InsertLetter)?;
+    let new: Vec<New<'_>> = all
+        .iter()
+        .filter(|one| created.contains(one.prepared.admitted.id.bytes()))
+        .map(|incoming| New { incoming, previous: None })
+        .collect();
+    hold_known(write, &all, &created).await?;
+    create(write, &new).await?;
+    let mut receipts = Vec::with_capacity(all.len());
+    for incoming in all {
+        let letter = incoming.prepared.admitted.id;
+        receipts.push(match created.contains(letter.bytes()) {
+            true => Receipt { letter, outcome: Outcome::Created },
+            false => insert_known(write, incoming).await?,
+        });
+    }
+    let mut receipts = receipts.into_iter();
+    Ok(batches.iter().map(|batch| receipts.by_ref().take(batch.len()).collect()).collect())
+}
+
+const ADD_KEYS: &str = "
+insert into letter_keys (key, generation, id, place)
+select k.key, 1, k.id, $3
+  from unnest($1::bytea[], $2::uuid[]) as k (key, id)
+on conflict (key, generation) do nothing
+returning id";
+
+/// Takes the keys that nobody has, in the order of the keys; returns the ids of the letters that are new by that.
+async fn add_keys(write: &Write, all: &[&Incoming]) -> Result<HashSet<[u8; 16]>, StoreError> {
+    let mut first: BTreeMap<&[u8], Uid> = BTreeMap::new();
+    for incoming in all {
+        let admitted = &incoming.prepared.admitted;
+        first.entry(admitted.key.0.as_slice()).or_insert(Uid(*admitted.id.bytes()));
+    }
+    if first.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let (keys, ids): (Vec<&[u8]>, Vec<Uid>) = first.into_iter().unzip();
+    let rows = write.conn.query(ADD_KEYS, &[&keys, &ids, &Place::Live.name()]).await?;
+    rows.iter().map(|row| row.id(0)).collect()
+}
+
+const LATEST_OF_KEYS: &str = "
+select distinct on (key) id
+  from letter_keys
+ where key = any($1)
+ order by key, place = 'deleted', generation desc";
+
+const HOLD: &str = "
+select id
+  from dead_letter_queue
+ where id = any($1)
+   and created_at between $2 and $3
+ order by id
+   for no key update";
+
+/// Holds the letters whose keys are known still, in the order of their ids: each is looked at by itself later, and two
+/// instances that are told of the same ones would wait for each other in a circle.
+async fn hold_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]>) -> Result<(), StoreError> {
+    let admitted = all.iter().map(|one| &one.prepared.admitted);
+    let keys: Vec<&[u8]> =
+        admitted.filter(|one| !created.contains(one.id.bytes())).map(|one| one.key.0.as_slice()).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut ids = Vec::new();
+    for row in write.conn.query(LATEST_OF_KEYS, &[&keys]).await? {
+        ids.push(LetterId::from_bytes(row.id(0)?));
+    }
+    let (Some(first), Some(last)) = (ids.iter().min(), ids.iter().max()) else { return Ok(()) };
+    let (from, to) = (At(first.at()), At(last.at()));
+    let ids: Vec<Uid> = ids.iter().map(|id| Uid(*id.bytes())).collect();
+    write.conn.execute(HOLD, &[&ids, &from, &to]).await?;
+    Ok(())
+}
+
+const LATEST_OF_KEY: &str = "
+select generation, id, place
+  from letter_keys
+ where key = $1
+ order by place = 'deleted', generation desc
+ limit 1";
+
+/// The letter that a key stands for: its generation, id and place. That is the one that is not deleted, which after a
+/// restore need not be the newest; else the newest.
+pub(super) async fn latest_of_key(
+    conn: &Conn,
+    key: &CaptureKey,
+) -> Result<Option<(u32, LetterId, Place)>, StoreError> {
+    let Some(row) = conn.query_opt(LATEST_OF_KEY, &[&key.0.as_slice()]).await? else { return Ok(None) };
+    Ok(Some((row.small(0)?, LetterId::from_bytes(row.id(1)?), rows::place(row.cell(2)?)?)))
+}
+
+pub(super) const HOLD_KEYS: &str = "
+select 1
+  from letter_keys
+ where key = any($1)
+ order by key, generation
+   for no key update";
+
+/// Holds keys that are known still until the commit. Whoever puts something in the place of a deleted letter does so
+/// before the last look at its key, and so does whoever restores one.
+pub(super) async fn hold_keys(conn: &Conn, keys: &[&CaptureKey]) -> Result<(), StoreError> {
+    let keys: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
+    conn.execute(HOLD_KEYS, &[&keys]).await?;
+    Ok(())
+}
+
+/// Stores one message by itself; what it does depends on the letter that is known under its key.
+pub(super) async fn insert_one(write: &mut Write, incoming: &Incoming) -> Result<Receipt, StoreError> {
+    let receipts = insert(write, &[std::slice::from_ref(incoming)]).await?;
+    let receipt = receipts.into_iter().flatten().next();
+    receipt.ok_or_else(|| StoreError::Corrupt("a captured message has no receipt".into()))
+}
+
+/// How often a key is looked up whose letter goes away meanwhile.
+pub(super) const LOOKS_MAX: usize = 8;
+
+const ADD_NEXT_KEY: &str = "
+insert into letter_keys (key, generation, id, place)
+values ($1, $2, $3, $4)
+on conflict (key, generation) do nothing";
+
+/// Stores a message whose key is known.
+async fn insert_known(write: &mut Write, incoming: &Incoming) -> Result<Receipt, StoreError> {
+    let admitted = &incoming.prepared.admitted;
+    let mut held = false;
+    for _ in 0..LOOKS_MAX {
+        let Some((generation, id, place)) = latest_of_key(&write.conn, &admitted.key).await? else { break };
+        match place {
+            Place::Live => {
+                if let Some(receipt) = meet::meet(write, incoming, id).await? {
+                    return Ok(receipt);
+                }
+            }
+            Place::Deleted if !held => {
+                hold_keys(&write.conn, &[&admitted.key]).await?;
+                held = true;
+            }
+            Place::Deleted => {
+                let (key, next) = (admitted.key.0.as_slice(), generation as i32 + 1);
+                let id_here = Uid(*admitted.id.bytes());
+                let added =
+                    write.conn.execute(ADD_NEXT_KEY, &[&key, &next, &id_here, &Place::Live.name()]).await?;
+                if added == 1 {
+                    create(write, &[New { incoming, previous: Some(id) }]).await?;
+                    return Ok(Receipt { letter: admitted.id, outcome: Outcome::Created });
+                }
+            }
+            Place::Archived => {
+                return Err(StoreError::Corrupt(format!("letter {id} is archived, but there is no archive")));
+            }
+        }
+    }
+    Err(StoreError::Corrupt(format!("the key of letter {} leads nowhere", admitted.id)))
+}
+
+/// A letter that is about to be stored for the first time; its key is taken already.
+pub(super) struct New<'a> {
+    incoming: &'a Incoming,
+    previous: Option<LetterId>,
+}
+
+impl New<'_> {
+    fn prepared(&self) -> &Prepared {
+        &self.incoming.prepared
+    }
+}
+
+async fn create(write: &mut Write, new: &[New<'_>]) -> Result<(), StoreError> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    let prepared: Vec<&Prepared> = new.iter().map(New::prepared).collect();
+    let mut incidents = find_incidents(write, &prepared).await?;
+    stored::add_letters(write, new).await?;
+    let lives: Vec<NewLife<'_>> = prepared.iter().map(|prepared| first_life(prepared)).collect();
+    add_lives(write, &lives).await?;
+    let attempts: Vec<NewAttempt<'_>> =
+        prepared.iter().flat_map(|prepared| first_attempts(prepared)).collect();
+    add_attempts(write, &attempts).await?;
+    for prepared in prepared {
+        let admitted = &prepared.admitted;
+        let counted = counted(prepared, Status::Pending);
+        write.tally.appear(&counted);
+        write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
+        write.tally.see(&counted.fingerprint, admitted.captured_at);
+        let incident = incidents.tell(write, prepared)?;
+        tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
+    }
+    Ok(())
+}
+
+fn first_life(prepared: &Prepared) -> NewLife<'_> {
+    let letter = prepared.admitted.id;
+    NewLife { letter, life: 1, fatal: prepared.attempts.len() as u32, prepared }
+}
+
+fn first_attempts(prepared: &Prepared) -> impl Iterator<Item = NewAttempt<'_>> {
+    let letter = prepared.admitted.id;
+    (1_u32..).zip(&prepared.attempts).map(move |(ordinal, attempt)| NewAttempt {
+        letter,
+        ordinal,
+        life: 1,
+        attempt,
+    })
+}
+
+/// The incidents of a batch, and which of them are opened by it.
+pub(super) struct Incidents<'a> {
+    known: HashMap<String, IncidentId>,
+    opened: HashMap<&'a str, Opening<'a>>,
+}
+
+impl Incidents<'_> {
+    /// The incident of a letter; the first letter of an incident tells of its opening.
+    fn tell(&mut self, write: &mut Write, prepared: &Prepared) -> Result<IncidentId, StoreError> {
+        self.tell_of(write, prepared.admitted.grouping.fingerprint.as_str())
+    }
+
+    /// The same by the fingerprint alone.
+    pub fn tell_of(&mut self, write: &mut Write, fingerprint: &str) -> Result<IncidentId, StoreError> {
+        if let Some(opening) = self.opened.remove(fingerprint) {
+            incidents::tell_opened(write, &opening)?;
+        }
+        self.known
+            .get(fingerprint)
+            .copied()
+            .ok_or_else(|| StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")))
+    }
+}
+
+/// The incidents of the letters' fingerprints, opened now if these are the first letters of them.
+async fn find_incidents<'a>(write: &Write, prepared: &[&'a Prepared]) -> Result<Incidents<'a>, StoreError> {
+    let mut openings: BTreeMap<&str, Opening<'a>> = BTreeMap::new();
+    for prepared in prepared {
+        let admitted = &prepared.admitted;
+        openings.entry(admitted.grouping.fingerprint.as_str()).or_insert(Opening {
+            id: admitted.incident,
+            at: admitted.captured_at,
+            grouping: &admitted.grouping,
+            error_type: &prepared.fatal().error_type,
+            class: admitted.class,
+        });
+    }
+    find_or_open(write, openings).await
+}
+
+/// The incidents of fingerprints, opened now if they have none.
+pub(super) async fn find_or_open<'a>(
+    write: &Write,
+    mut openings: BTreeMap<&'a str, Opening<'a>>,
+) -> Result<Incidents<'a>, StoreError> {
+    let asked: Vec<&str> = openings.keys().copied().collect();
+    let mut known = incidents::of_fingerprints(&write.conn, &asked).await?;
+    openings.retain(|fingerprint, _| !known.contains_key(*fingerprint));
+    if !openings.is_empty() {
+        let missing: Vec<Opening<'_>> = openings.values().copied().collect();
+        let taken: HashSet<String> = incidents::open_missing(write, &missing).await?.into_iter().collect();
+        known = incidents::of_fingerprints(&write.conn, &asked).await?;
+        openings.retain(|fingerprint, _| taken.contains(*fingerprint));
+    }
+    Ok(Incidents { known, opened: openings.into_iter().collect() })
+}
+
+fn counted(prepared: &Prepared, status: Status) -> Counted {
+    let admitted = &prepared.admitted;
+    let captured = &admitted.captured;
+    Counted {
+        source: captured.source.clone(),
+        queue: captured.queue.clone(),
+        letter_type: captured.letter_type.clone(),
+        error_type: prepared.fatal().error_type.clone(),
+        class: admitted.class.name(),
+        fingerprint: admitted.grouping.fingerprint.as_str().to_owned(),
+        aggregate: captured.aggregate.clone(),
+        status,
+    }
+}
+
+/// Counts it for whoever watches this instance.
+fn note(write: &mut Write, prepared: &Prepared, kind: &'static str) {
+    let captured = &prepared.admitted.captured;
+    write.tally.note(Move {
+        kind,
+        source: captured.source.clone(),
+        queue: captured.queue.clone(),
+        letter_type: captured.letter_type.clone(),
+        rule: String::new(),
+    });
+}
+
+fn tell(
+    write: &mut Write,
+    prepared: &Prepared,
+    kind: &'static str,
+    letter: LetterId,
+    incident: IncidentId,
+    life: u32,
+) -> Result<(), StoreError> {
+    note(write, prepared, kind);
+    let detail = (life > 1).then(|| format!("{{\"life\":{life}}}"));
+    let at = prepared.admitted.captured_at;
+    let event =
+        NewEvent { at, kind, letter: Some(letter), incident: Some(incident), detail, ..NewEvent::default() };
+    events::add(write, &event)
+}

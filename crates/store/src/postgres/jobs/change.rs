@@ -1,0 +1,214 @@
+//! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
+//!
+//! The job's row comes first: whoever has written it over the version it was read in is the only one who moves its
+//! letter. Where the letter may refuse, the row is locked first and written when it has not.
+
+use lazaret_core::filter::{Filter, Patterns};
+use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::Action;
+use lazaret_core::time::Time;
+
+use super::super::audit::{self, NewEntry};
+use super::super::events::{self, NewEvent};
+use super::super::insert::{self, Incoming};
+use super::super::verdicts::{Mark, apply};
+use super::super::writer::Write;
+use super::row::{self, Before, Packed};
+use super::{live_letter, tell};
+use crate::StoreError;
+use crate::decision::Decided;
+use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
+
+/// A change with everything done to it that needs no database.
+pub(in crate::postgres) struct Move {
+    version: u64,
+    after: Packed,
+    key: CaptureKey,
+    letter: Effect,
+    events: Vec<JobEvent>,
+    by: Option<ByHand>,
+    at: Time,
+}
+
+/// What becomes of the letter.
+enum Effect {
+    None,
+    Die(Box<Incoming>),
+    Redrive(LetterId),
+    Ends(Ending),
+}
+
+/// How a job ended whose letter may be out with it.
+#[derive(Clone, Copy)]
+pub(super) enum Ending {
+    Confirmed { evidence: &'static str },
+    Ended { evidence: &'static str },
+}
+
+impl Move {
+    pub fn new(change: JobChange) -> Result<Move, StoreError> {
+        let (job, version) = change.before;
+        if job != change.after.id {
+            return Err(StoreError::Corrupt(format!("job {job} cannot become job {}", change.after.id)));
+        }
+        let key = key_of(job);
+        let letter = match change.letter {
+            LetterEffect::None => Effect::None,
+            LetterEffect::Die(mut admitted) => {
+                // A job's letter is found by the job's id alone, whatever tenant the message speaks of.
+                admitted.key = key;
+                Effect::Die(Box::new(Incoming::new(*admitted)?))
+            }
+            LetterEffect::Redrive(letter) => Effect::Redrive(letter),
+            LetterEffect::Confirm { evidence } => Effect::Ends(Ending::Confirmed { evidence }),
+            LetterEffect::End { evidence } => Effect::Ends(Ending::Ended { evidence }),
+        };
+        let after = Packed::new(change.after)?;
+        Ok(Move { version, after, key, letter, events: change.events, by: change.by, at: change.at })
+    }
+
+    /// When the letter is created that it makes, if it makes one.
+    pub fn dies_at(&self) -> Option<Time> {
+        match &self.letter {
+            Effect::Die(incoming) => Some(incoming.prepared.admitted.id.at()),
+            Effect::None | Effect::Redrive(_) | Effect::Ends(_) => None,
+        }
+    }
+}
+
+pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
+    let job = &change.after.job;
+    let put = match &change.letter {
+        Effect::None => row::put(&write.conn, &change.after, change.version).await?,
+        Effect::Redrive(letter) => match redrive(write, change, *letter).await? {
+            Ok(before) => Some(before),
+            Err(changed) => return Ok(changed),
+        },
+        Effect::Die(incoming) => {
+            let put = row::put(&write.conn, &change.after, change.version).await?;
+            if put.is_some() {
+                insert::insert_one(write, incoming).await?;
+            }
+            put
+        }
+        // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
+        Effect::Ends(_) if job.re_enqueued_at.is_none() => {
+            row::put(&write.conn, &change.after, change.version).await?
+        }
+        Effect::Ends(ending) => {
+            let (put, letter) = tokio::try_join!(
+                row::put(&write.conn, &change.after, change.version),
+                live_letter(&write.conn, &change.key)
+            )?;
+            if let (Some(_), Some(letter)) = (&put, letter) {
+                settle(write, job.id, letter, *ending, change.at).await?;
+            }
+            put
+        }
+    };
+    let Some(before) = put else { return Ok(Changed::Stale) };
+    if let Some((queue, state)) = before {
+        write.depths.add(&queue, state, -1, change.at);
+    }
+    write.depths.add(&job.queue, job.state, 1, change.at);
+    tell(write, job.id, &change.events, change.at)?;
+    if let Effect::Ends(Ending::Ended { evidence: "expired" }) = change.letter {
+        write.tally.note_job("job.expired", &job.queue, &job.job_type);
+    }
+    if let Some(by) = &change.by {
+        put_on_record(write, job.id, &change.key, by, change.at).await?;
+    }
+    Ok(Changed::Done)
+}
+
+/// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
+async fn put_on_record(
+    write: &mut Write,
+    job: JobId,
+    key: &CaptureKey,
+    by: &ByHand,
+    at: Time,
+) -> Result<(), StoreError> {
+    let letter = live_letter(&write.conn, key).await?;
+    let named = match letter {
+        Some(_) => None,
+        None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
+    };
+    let entry = NewEntry {
+        at,
+        actor: &by.actor,
+        action: by.action,
+        letter,
+        operation: None,
+        filter: named.as_deref(),
+        count: 1,
+        reason: by.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+/// The job's pending letter goes out with the job: from now on a death of the job is a relapse.
+async fn redrive(
+    write: &mut Write,
+    change: &Move,
+    letter: LetterId,
+) -> Result<Result<Before, Changed>, StoreError> {
+    let job = change.after.job.id;
+    let (standing, live) =
+        tokio::try_join!(row::standing(&write.conn, job), live_letter(&write.conn, &change.key))?;
+    // A letter that is not the job's any more was read too long ago, too.
+    if standing.map_or(0, |standing| standing.version) != change.version || live != Some(letter) {
+        return Ok(Err(Changed::Stale));
+    }
+    match apply(write, letter, Action::Redrive, Mark::Sends, change.at).await? {
+        Decided::Done => {}
+        Decided::Refused(refused) => return Ok(Err(Changed::Refused(refused))),
+        Decided::Unknown | Decided::NoWayBack | Decided::Replaced => return Ok(Err(Changed::Stale)),
+    }
+    tell_of_letter(write, job, letter, "dead_letter.retried", change.at)?;
+    events::note(write, "dead_letter.retried", letter, "").await?;
+    match row::put(&write.conn, &change.after, change.version).await? {
+        Some(before) => Ok(Ok(before)),
+        None => Err(StoreError::Corrupt(format!("job {job} moved while it was held still"))),
+    }
+}
+
+/// Whoever settles a letter because its job has ended.
+const BY: &str = "source:jobs";
+
+/// Moves the letter if it is the one that came back as this job.
+pub(super) async fn settle(
+    write: &mut Write,
+    job: JobId,
+    letter: LetterId,
+    ending: Ending,
+    at: Time,
+) -> Result<(), StoreError> {
+    let (action, strategy, evidence, kind) = match ending {
+        Ending::Confirmed { evidence } => {
+            (Action::Confirm, Strategy::ManualRetry, evidence, "dead_letter.resolved")
+        }
+        Ending::Ended { evidence } => {
+            (Action::EndWithoutDeadLetter, Strategy::Discard, evidence, "dead_letter.discarded")
+        }
+    };
+    let mark = Mark::Ends { strategy, by: BY, notes: Some(evidence) };
+    match apply(write, letter, action, mark, at).await? {
+        Decided::Done => tell_of_letter(write, job, letter, kind, at),
+        // It is not being reprocessed, so this run was not its.
+        Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => Ok(()),
+    }
+}
+
+fn tell_of_letter(
+    write: &mut Write,
+    job: JobId,
+    letter: LetterId,
+    kind: &'static str,
+    at: Time,
+) -> Result<(), StoreError> {
+    let event = NewEvent { at, kind, letter: Some(letter), job: Some(job), ..NewEvent::default() };
+    events::add(write, &event)
+}

@@ -1,0 +1,65 @@
+//! Leadership: one instance does the periodic work. It holds a lock for as long as its session lives, so that another
+//! one takes over as soon as it is gone.
+
+use std::time::Duration;
+
+use lazaret_core::limits;
+use tokio::sync::Mutex;
+
+use super::address::Address;
+use super::cell::Cells;
+use super::session::Session;
+use crate::StoreError;
+
+pub(super) struct Leader {
+    address: Address,
+    session: Mutex<Option<Standing>>,
+}
+
+struct Standing {
+    session: Session,
+    leads: bool,
+}
+
+impl std::fmt::Debug for Leader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leader").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+const TRY: &str = "select pg_try_advisory_lock(hashtextextended('lazaret leader', 0))";
+
+impl Leader {
+    pub fn new(address: Address) -> Leader {
+        Leader { address, session: Mutex::new(None) }
+    }
+
+    /// Whether this instance leads. Asked before each round of periodic work: a session that does not answer has lost
+    /// the lock, or is about to.
+    pub async fn lead(&self) -> Result<bool, StoreError> {
+        let mut held = self.session.lock().await;
+        let mut standing = match held.take() {
+            Some(standing) => standing,
+            None => {
+                Standing { session: Session::open(&self.address, limits::READ_MS_MAX).await?, leads: false }
+            }
+        };
+        let late = |_| StoreError::Unavailable { doing: "asking who leads", source: None };
+        let wait = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+        // The lock counts how often it was taken, so it is asked for only while it is not held.
+        let sql = if standing.leads { "select true" } else { TRY };
+        // Whatever fails here drops the session, and the next round begins with a new one.
+        let row =
+            tokio::time::timeout(wait, standing.session.client.query_one(sql, &[])).await.map_err(late)??;
+        standing.leads = row.cell(0)?;
+        Ok(held.insert(standing).leads)
+    }
+
+    /// Lets another instance lead.
+    pub async fn step_down(&self) {
+        if let Some(standing) = self.session.lock().await.take() {
+            // Closing the session would do, only a moment later.
+            standing.session.client.batch_execute("select pg_advisory_unlock_all()").await.ok();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The store's format: numbered steps, applied at start by one instance while the others wait.
+
+use std::path::PathBuf;
+
+use tokio_postgres::Client;
+
+use super::address::{Address, place};
+use super::cell::Cells;
+use super::conn::SCHEMA;
+use super::session::Session;
+use crate::StoreError;
+
+/// The steps, in order; the same numbers as those of the embedded store.
+const MIGRATIONS: [(u32, &str); 6] = [
+    (1, include_str!("migrations/0001_letters.sql")),
+    (2, include_str!("migrations/0002_understand.sql")),
+    (3, include_str!("migrations/0003_regrouping.sql")),
+    (4, include_str!("migrations/0004_jobs.sql")),
+    (5, include_str!("migrations/0005_trash.sql")),
+    (6, include_str!("migrations/0006_workers.sql")),
+];
+
+/// Marks the schema as ours.
+const APPLICATION: &str = "lazaret";
+
+/// The oldest PostgreSQL that the tests run on.
+const SERVER_VERSION_MIN: i32 = 150_000;
+
+/// Ten minutes: a step may have to rewrite a table.
+const STEP_MS_MAX: u64 = 600_000;
+
+/// Brings the database to the newest format. Of instances that start at once the first one does it and the others find
+/// it done. Says which format was found, and which one it has now.
+pub(super) async fn migrate(address: &Address) -> Result<(u32, u32), StoreError> {
+    let session = Session::open(address, STEP_MS_MAX).await?;
+    let client = &session.client;
+    check_server(client).await?;
+    // Waiting for the first one is not a lock that took too long. The lock ends with the session.
+    client
+        .batch_execute(
+            "set lock_timeout to 0;
+             select pg_advisory_lock(hashtextextended('lazaret format', 0))",
+        )
+        .await?;
+    let found = recognise(client, address).await?;
+    for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
+        let step = format!(
+            "begin;
+             create schema if not exists {SCHEMA};
+             {sql}
+             insert into meta (key, value) values ('application', '{APPLICATION}'), ('format', '{number}')
+             on conflict (key) do update set value = excluded.value;
+             commit"
+        );
+        client.batch_execute(&step).await?;
+        tracing::info!(format = number, "the store was brought to format {number}");
+    }
+    Ok((found, newest()))
+}
+
+fn newest() -> u32 {
+    MIGRATIONS.last().map_or(0, |(number, _)| *number)
+}
+
+async fn check_server(client: &Client) -> Result<(), StoreError> {
+    const SERVER: &str =
+        "select current_setting('server_version_num')::int, current_setting('server_encoding')";
+    let row = client.query_one(SERVER, &[]).await?;
+    let (version, encoding): (i32, String) = (row.cell(0)?, row.cell(1)?);
+    if version < SERVER_VERSION_MIN {
+        return Err(StoreError::Unfit(format!(
+            "it is PostgreSQL {}, and 15 or newer is needed",
+            version / 10_000
+        )));
+    }
+    if encoding != "UTF8" {
+        return Err(StoreError::Unfit(format!("its encoding is {encoding}, and UTF8 is needed")));
+    }
+    Ok(())
+}
+
+/// Reads the format of the store, or says why it must not be touched. Writes nothing: the schema may be somebody
+/// else's.
+async fn recognise(client: &Client, address: &Address) -> Result<u32, StoreError> {
+    const TABLES: &str = "
+        select count(*), count(*) filter (where c.relname = 'meta')
+          from pg_catalog.pg_class c
+          join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = $1";
+    let row = client.query_one(TABLES, &[&SCHEMA]).await?;
+    let (tables, meta): (i64, i64) = (row.cell(0)?, row.cell(1)?);
+    if tables == 0 {
+        return Ok(0);
+    }
+    let foreign =
+        || StoreError::Foreign(PathBuf::from(format!("schema {SCHEMA} of {}", place(&address.config))));
+    if meta == 0 {
+        return Err(foreign());
+    }
+    const KEPT: &str = "select (select value from meta where key = 'application'),
+                               (select value from meta where key = 'format')";
+    let row = client.query_one(KEPT, &[]).await.map_err(|_| foreign())?;
+    let (application, format): (Option<String>, Option<String>) = (row.cell(0)?, row.cell(1)?);
+    let found = format.and_then(|number| number.parse().ok());
+    let (Some(APPLICATION), Some(found)) = (application.as_deref(), found) else { return Err(foreign()) };
+    let known = newest();
+    if found > known {
+        return Err(StoreError::TooNew { found, known });
+    }
+    Ok(found)
+}

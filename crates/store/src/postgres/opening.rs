@@ -1,0 +1,121 @@
+//! Opening a database as a store, and asking whether it could be written to.
+
+use std::sync::{Arc, Mutex};
+
+use deadpool_postgres::Pool;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use super::PostgresStore;
+use super::address::Address;
+use super::cell::Cells;
+use super::changes::{Changes, Listener};
+use super::conn::{Conn, pool};
+use super::failure::hint;
+use super::leader::Leader;
+use super::migrate;
+use super::months::Months;
+use super::readers::Readers;
+use super::replays::Rounds;
+use super::writer::{Surroundings, Write, Writer};
+use crate::StoreError;
+use crate::entropy::Entropy;
+use crate::failure::Failures;
+use crate::moves::Committed;
+use crate::sqlite::Mode;
+
+/// One for each of the writer's lanes, and one for what must be committed before a lane's work.
+const LANE_CONNECTIONS: usize = 3;
+
+impl PostgresStore {
+    /// Opens the store at `postgres://…`, making or updating it if need be.
+    pub async fn open(url: &str, mode: Mode) -> Result<PostgresStore, StoreError> {
+        let address = Address::parse(url)?;
+        migrate::migrate(&address).await?;
+        let lanes = pool(&address, LANE_CONNECTIONS, limits::POSTGRES_WRITE_MS_MAX)?;
+        keep_mode(&lanes, mode).await?;
+        let entropy = Arc::new(Entropy::default());
+        let instance: [u8; 8] = entropy.take()?;
+        let instance = instance.iter().map(|byte| format!("{byte:02x}")).collect();
+        let changes = Arc::new(Changes::new(instance));
+        let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
+        let around = Surroundings {
+            pool: lanes.clone(),
+            entropy,
+            failures: Arc::clone(&failures),
+            changes: Arc::clone(&changes),
+            committed: Arc::clone(&committed),
+        };
+        Ok(PostgresStore {
+            writer: Writer::start(&around),
+            readers: Readers::new(&address)?,
+            lanes,
+            months: Months::default(),
+            listener: Mutex::new(Some(Listener::start(address.clone(), Arc::clone(&changes)))),
+            changes,
+            committed,
+            rounds: Rounds::default(),
+            leader: Leader::new(address),
+            failures,
+            mode,
+        })
+    }
+
+    /// Brings the database to the newest format without using it; says from which one to which, 0 if it was empty.
+    pub async fn migrate(url: &str) -> Result<(u32, u32), StoreError> {
+        migrate::migrate(&Address::parse(url)?).await
+    }
+
+    /// Whether an address can be read at all; connects to nothing. What it says holds no credentials.
+    pub fn check_url(url: &str) -> Result<(), StoreError> {
+        Address::parse(url).map(drop)
+    }
+
+    /// What to do about a store that could not be opened.
+    pub fn hint(error: &StoreError) -> Option<&'static str> {
+        hint(error)
+    }
+
+    /// Takes away the partitions of months before the one of `before` that hold no letter any more; says how many.
+    pub async fn drop_empty_months(&self, before: Time) -> Result<u64, StoreError> {
+        self.months.drop_empty(&self.lanes, before).await
+    }
+
+    /// The failures that tests plan.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+}
+
+const KEEP_MODE: &str = "
+insert into meta (key, value)
+values ('mode', $1)
+on conflict (key) do nothing";
+
+async fn keep_mode(pool: &Pool, mode: Mode) -> Result<(), StoreError> {
+    let word = match mode {
+        Mode::Real => "real",
+        Mode::Test => "test",
+    };
+    let conn = Conn::of(pool).await?;
+    conn.execute(KEEP_MODE, &[&word]).await?;
+    let row = conn.query_one("select value from meta where key = 'mode'", &[]).await?;
+    let kept: String = row.cell(0)?;
+    conn.give_back();
+    match (mode, kept == word) {
+        (_, true) => Ok(()),
+        (Mode::Test, false) => {
+            Err(StoreError::WrongMode("this store was made for real use: test mode does not open it"))
+        }
+        (Mode::Real, false) => {
+            Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
+        }
+    }
+}
+
+/// Writes a row and takes it back.
+pub(super) async fn probe(write: &mut Write, key: &str) -> Result<(), StoreError> {
+    write.conn.execute("insert into meta (key, value) values ($1, '')", &[&key]).await?;
+    write.conn.execute("delete from meta where key = $1", &[&key]).await?;
+    Ok(())
+}

@@ -1,0 +1,478 @@
+//! Operations: a selection frozen in chunks, then a decision worked off on it in chunks. The rows are the progress.
+//!
+//! Whoever freezes or works holds the operation's row from its first look to the commit: a second instance waits, and
+//! then goes on where the first one ended.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use tokio_postgres::Row;
+
+use super::audit::{self, NewEntry};
+use super::cell::{At, Cells, Uid, clean, clean_opt};
+use super::conn::{Binds, Conn};
+use super::filter::Where;
+use super::letters;
+use super::rows::unknown;
+use super::verdicts::{Listed, carry_out_all};
+use super::writer::{Write, Writer};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Skipped, Verb};
+
+const OPEN: &str = "
+insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role, request)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+
+pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<(), StoreError> {
+    let decision = &operation.decision;
+    let filter = operation.filter.to_string();
+    write
+        .conn
+        .execute(
+            OPEN,
+            &[
+                &Uid(*operation.id.bytes()),
+                &decision.verb.name(),
+                &OperationState::Freezing.name(),
+                &clean(&decision.actor.name),
+                &clean_opt(decision.reason.as_deref()),
+                &clean(&filter),
+                &(operation.expected.number() as i64),
+                &At(decision.at),
+                &matches!(operation.expected, Expected::AtMost(_)),
+                &clean(&decision.actor.role),
+                &clean_opt(decision.actor.request.as_deref()),
+            ],
+        )
+        .await?;
+    let count = match operation.expected {
+        // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
+        Expected::Exactly(number) => number,
+        // Nobody said a number: it is written with the one that is found.
+        Expected::AtMost(_) => return Ok(()),
+    };
+    let entry = NewEntry {
+        at: decision.at,
+        actor: &decision.actor,
+        action: decision.verb.name(),
+        letter: None,
+        operation: Some(operation.id),
+        filter: Some(&filter),
+        count,
+        reason: decision.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+/// The columns that `read` reads, in its order.
+const COLUMNS: &str = "id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most";
+
+pub(super) async fn operation(conn: &Conn, id: OperationId) -> Result<Option<Operation>, StoreError> {
+    let sql = format!("select {COLUMNS} from operations where id = $1");
+    conn.query_opt(&sql, &[&Uid(*id.bytes())]).await?.map(|row| read(&row)).transpose()
+}
+
+fn read(row: &Row) -> Result<Operation, StoreError> {
+    let (verb, state): (&str, &str) = (row.cell(1)?, row.cell(2)?);
+    let expected = row.count(6)?;
+    Ok(Operation {
+        id: OperationId::from_bytes(row.id(0)?),
+        verb: Verb::parse(verb).ok_or_else(|| unknown("action", verb))?,
+        state: OperationState::parse(state).ok_or_else(|| unknown("operation's state", state))?,
+        actor: row.cell(3)?,
+        reason: row.cell(4)?,
+        filter: row.cell(5)?,
+        expected: if row.cell(12)? { Expected::AtMost(expected) } else { Expected::Exactly(expected) },
+        total: row.count(7)?,
+        done: row.count(8)?,
+        skipped: row.count(9)?,
+        opened_at: row.time(10)?,
+        finished_at: row.time_opt(11)?,
+    })
+}
+
+/// A place in the order of deaths.
+type Key = (Time, [u8; 16]);
+
+/// Takes an operation for this transaction alone; returns it, and how far it was frozen.
+async fn hold(conn: &Conn, id: OperationId) -> Result<(Operation, Option<Key>), StoreError> {
+    let sql = format!(
+        "select {COLUMNS}, frozen_died_at, frozen_id
+           from operations
+          where id = $1
+            for no key update"
+    );
+    let found = conn.query_opt(&sql, &[&Uid(*id.bytes())]).await?;
+    let row = found.ok_or_else(|| StoreError::Corrupt(format!("operation {id} is gone")))?;
+    Ok((read(&row)?, row.time_opt(13)?.zip(row.id_opt(14)?)))
+}
+
+/// A letter that dies between two chunks moves behind the place reached and is met again; it stays listed as it was.
+const SELECT_LETTERS: &str = "
+insert into selections (operation, ordinal, letter, life)
+select $1, $2 + row_number() over (order by n.n), n.letter, n.life
+  from unnest($3::uuid[], $4::integer[]) with ordinality as n (letter, life, n)
+ where not exists (select 1
+                     from selections s
+                    where s.operation = $1
+                      and s.letter = n.letter)";
+
+/// Takes down the next chunk in order of death, from where the last one ended.
+pub(super) async fn freeze(write: &mut Write, id: OperationId) -> Result<Operation, StoreError> {
+    let conn = &write.conn;
+    let (operation, last) = hold(conn, id).await?;
+    if operation.state != OperationState::Freezing {
+        return Ok(operation);
+    }
+    let filter = Filter::from_text(&operation.filter).map_err(|error| {
+        StoreError::Corrupt(format!("the filter of operation {id} cannot be read: {error}"))
+    })?;
+    let Chunk { letters, end, complete } = match filter.needs_content() {
+        false => matching(conn, &filter, operation.opened_at, last, limits::FREEZE_ROWS_PER_WRITE).await?,
+        true => looked_into(conn, &filter, operation.opened_at, last).await?,
+    };
+    let ids: Vec<Uid> = letters.iter().map(|(_, letter, _)| Uid(*letter)).collect();
+    let lives: Vec<i32> = letters.iter().map(|(_, _, life)| *life).collect();
+    let listed = operation.total as i64;
+    let added = conn.execute(SELECT_LETTERS, &[&Uid(*id.bytes()), &listed, &ids, &lives]).await?;
+    let total = operation.total + added;
+    let state = after_chunk(operation.expected, total, complete);
+    let after = frozen(conn, &operation, total, state, end).await?;
+    if matches!(operation.expected, Expected::AtMost(_)) && state != OperationState::Freezing {
+        record_found(write, &operation, total).await?;
+    }
+    Ok(after)
+}
+
+/// What an operation becomes when so many letters are listed, and perhaps all.
+fn after_chunk(expected: Expected, total: u64, complete: bool) -> OperationState {
+    let too_few = match expected {
+        Expected::Exactly(number) => total < number,
+        Expected::AtMost(_) => false,
+    };
+    if total > expected.number() || (complete && too_few) {
+        OperationState::Refused
+    } else if !complete {
+        OperationState::Freezing
+    } else if total == 0 {
+        OperationState::Done
+    } else {
+        OperationState::Working
+    }
+}
+
+const ASKED_BY: &str = "select role, request from operations where id = $1";
+
+/// Puts what was asked for without a number on record, with the number that was found.
+async fn record_found(write: &mut Write, operation: &Operation, count: u64) -> Result<(), StoreError> {
+    let row = write.conn.query_one(ASKED_BY, &[&Uid(*operation.id.bytes())]).await?;
+    let role: Option<String> = row.cell(0)?;
+    let actor =
+        Actor { name: operation.actor.clone(), role: role.unwrap_or_default(), request: row.cell(1)? };
+    let entry = NewEntry {
+        at: operation.opened_at,
+        actor: &actor,
+        action: operation.verb.name(),
+        letter: None,
+        operation: Some(operation.id),
+        filter: Some(&operation.filter),
+        count,
+        reason: operation.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+async fn frozen(
+    conn: &Conn,
+    operation: &Operation,
+    total: u64,
+    state: OperationState,
+    end: Option<Key>,
+) -> Result<Operation, StoreError> {
+    let ended = matches!(state, OperationState::Refused | OperationState::Done);
+    let sql = format!(
+        "update operations
+            set total = $2, state = $3, frozen_died_at = coalesce($4, frozen_died_at),
+                frozen_id = coalesce($5, frozen_id), finished_at = $6, left_over = $7
+          where id = $1
+        returning {COLUMNS}"
+    );
+    let row = conn
+        .query_one(
+            &sql,
+            &[
+                &Uid(*operation.id.bytes()),
+                &(total as i64),
+                &state.name(),
+                &end.map(|(died_at, _)| At(died_at)),
+                &end.map(|(_, letter)| Uid(letter)),
+                &ended.then_some(At(operation.opened_at)),
+                &(if state == OperationState::Refused { total as i64 } else { 0 }),
+            ],
+        )
+        .await?;
+    read(&row)
+}
+
+/// Some letters of a list that is being frozen.
+struct Chunk {
+    /// When it died, the letter, its life.
+    letters: Vec<(Time, [u8; 16], i32)>,
+    /// The last one that was looked at, matching or not.
+    end: Option<Key>,
+    /// Whether there are no more behind it.
+    complete: bool,
+}
+
+/// The next letters that a filter finds by columns alone.
+async fn matching(
+    conn: &Conn,
+    filter: &Filter,
+    opened_at: Time,
+    last: Option<Key>,
+    limit: usize,
+) -> Result<Chunk, StoreError> {
+    let mut binds = Binds::default();
+    let asked = Where::of(conn, filter, opened_at, &mut binds).await?;
+    let from = letters::from(conn, &asked, &mut binds).await?;
+    let opened = binds.time(opened_at);
+    let mut sql = format!(
+        "select l.died_at, l.id, l.life
+           from {from}
+          where {}
+            and l.created_at <= {opened}",
+        asked.sql
+    );
+    if let Some((died_at, id)) = last {
+        let (died_at, id) = (binds.time(died_at), binds.id(id));
+        sql.push_str(&format!(" and (l.died_at, l.id) > ({died_at}, {id})"));
+    }
+    let mark = binds.long(limit as i64);
+    sql.push_str(&format!(" order by l.died_at, l.id limit {mark}"));
+    let mut letters = Vec::new();
+    for row in conn.ask(&sql, &binds).await? {
+        letters.push((row.time(0)?, row.id(1)?, row.cell(2)?));
+    }
+    let end = letters.last().map(|(died_at, letter, _)| (*died_at, *letter));
+    let complete = letters.len() < limit;
+    Ok(Chunk { letters, end, complete })
+}
+
+const CONTENTS: &str = "
+select w.n, v.content_type, v.headers, v.body
+  from unnest($1::uuid[], $2::integer[]) with ordinality as w (letter, life, n)
+  join lives v on v.letter = w.letter and v.life = w.life
+ order by w.n";
+
+/// The next letters that hold what a filter asks for, as far as the time allows to look into them.
+async fn looked_into(
+    conn: &Conn,
+    filter: &Filter,
+    opened_at: Time,
+    last: Option<Key>,
+) -> Result<Chunk, StoreError> {
+    let until = Instant::now() + Duration::from_millis(limits::FREEZE_SCAN_MS_MAX);
+    let mut chunk = Chunk { letters: Vec::new(), end: last, complete: false };
+    while !chunk.complete && chunk.letters.len() < limits::FREEZE_ROWS_PER_WRITE {
+        // As many as are read without waste if the time is over in their middle.
+        let stretch =
+            matching(conn, filter, opened_at, chunk.end, limits::SCAN_LETTERS_PER_READ as usize).await?;
+        let ids: Vec<Uid> = stretch.letters.iter().map(|(_, letter, _)| Uid(*letter)).collect();
+        let lives: Vec<i32> = stretch.letters.iter().map(|(_, _, life)| *life).collect();
+        let mut contents = pin!(conn.stream(CONTENTS, &[&ids, &lives]).await?);
+        for ((died_at, id, life), n) in stretch.letters.into_iter().zip(1_i64..) {
+            let row = contents.try_next().await?;
+            let Some(row) = row.filter(|row| row.cell::<i64>(0).is_ok_and(|found| found == n)) else {
+                let letter = LetterId::from_bytes(id);
+                return Err(StoreError::Corrupt(format!("life {life} of letter {letter} is missing")));
+            };
+            if filter.matches_content(&letters::envelope(&row, 1)?) {
+                chunk.letters.push((died_at, id, life));
+            }
+            chunk.end = Some((died_at, id));
+            if Instant::now() > until {
+                return Ok(chunk);
+            }
+        }
+        chunk.complete = stretch.complete;
+    }
+    Ok(chunk)
+}
+
+const UNDECIDED: &str = "
+select ordinal, letter, life
+  from selections
+ where operation = $1
+   and ordinal > $2
+ order by ordinal
+ limit $3";
+
+const OUTCOMES: &str = "
+update selections s
+   set outcome = o.outcome
+  from unnest($2::bigint[], $3::text[]) as o (ordinal, outcome)
+ where s.operation = $1
+   and s.ordinal = o.ordinal";
+
+/// Decides the next chunk; a letter that cannot be decided is skipped with the reason.
+pub(super) async fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation, StoreError> {
+    let (operation, _) = hold(&write.conn, id).await?;
+    if operation.state != OperationState::Working {
+        return Ok(operation);
+    }
+    let decision = Decision {
+        verb: operation.verb,
+        actor: Actor { name: operation.actor.clone(), role: String::new(), request: None },
+        reason: operation.reason.clone(),
+        at,
+    };
+    let key = Uid(*id.bytes());
+    let decided = operation.done + operation.skipped;
+    let limit = limits::DECISION_ROWS_PER_WRITE as i64;
+    let chunk = write.conn.query(UNDECIDED, &[&key, &(decided as i64), &limit]).await?;
+    let letters: Vec<(LetterId, u32)> = chunk
+        .iter()
+        .map(|row| Ok((LetterId::from_bytes(row.id(1)?), row.small(2)?)))
+        .collect::<Result<_, StoreError>>()?;
+    let listed = carry_out_in_time(write, &letters, &decision, id).await?;
+    let ordinals: Vec<i64> =
+        chunk.iter().take(listed.len()).map(|row| row.cell(0)).collect::<Result<_, _>>()?;
+    let done = listed.iter().filter(|one| **one == Listed::Decided(Decided::Done)).count() as i64;
+    let skipped = listed.len() as i64 - done;
+    let outcomes: Vec<String> = listed.iter().map(outcome).collect();
+    write.conn.execute(OUTCOMES, &[&key, &ordinals, &outcomes]).await?;
+    let finished = decided + (done + skipped) as u64 >= operation.total;
+    let state = if finished { OperationState::Done } else { OperationState::Working };
+    let sql = format!(
+        "update operations
+            set done = done + $2, skipped = skipped + $3, state = $4, finished_at = $5
+          where id = $1
+        returning {COLUMNS}"
+    );
+    let finished_at = finished.then_some(At(at));
+    read(&write.conn.query_one(&sql, &[&key, &done, &skipped, &state.name(), &finished_at]).await?)
+}
+
+/// Letters whose content is moved at once, before it is asked how long it took.
+const MOVED_AT_ONCE: usize = 50;
+
+/// Decides letters, all of them unless what they hold is moved and takes too long; the answers are of the first ones.
+async fn carry_out_in_time(
+    write: &mut Write,
+    letters: &[(LetterId, u32)],
+    decision: &Decision,
+    operation: OperationId,
+) -> Result<Vec<Listed>, StoreError> {
+    let at_once = if moves_content(decision.verb) { MOVED_AT_ONCE } else { letters.len().max(1) };
+    let until = Instant::now() + Duration::from_millis(limits::DECISION_MS_MAX);
+    let mut listed = Vec::with_capacity(letters.len());
+    for letters in letters.chunks(at_once) {
+        if !listed.is_empty() && Instant::now() > until {
+            break;
+        }
+        listed.extend(carry_out_all(write, letters, decision, operation).await?);
+    }
+    Ok(listed)
+}
+
+/// Whether a verb moves what letters hold, so that a chunk may take as long as that is large.
+const fn moves_content(verb: Verb) -> bool {
+    match verb {
+        Verb::Retry | Verb::Delete | Verb::Restore => true,
+        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Hold | Verb::Release => false,
+    }
+}
+
+/// Why a letter was skipped, if it was not decided.
+fn outcome(listed: &Listed) -> String {
+    match listed {
+        Listed::Decided(Decided::Done) => "done".into(),
+        Listed::Decided(Decided::Refused(refused)) => refused.to_string(),
+        Listed::Decided(Decided::Unknown) => "the letter is gone".into(),
+        Listed::Decided(Decided::NoWayBack) => "its source takes nothing back".into(),
+        Listed::Decided(Decided::Replaced) => "another letter has taken its key".into(),
+        Listed::OtherLife => "the letter died again meanwhile".into(),
+    }
+}
+
+const WORKING: &str = "
+select id
+  from operations
+ where state = 'working'
+ order by opened_at, id
+ limit $1";
+
+pub(super) async fn working(conn: &Conn, limit: usize) -> Result<Vec<OperationId>, StoreError> {
+    let found = conn.query(WORKING, &[&(limit as i64)]).await?;
+    found.iter().map(|row| Ok(OperationId::from_bytes(row.id(0)?))).collect()
+}
+
+const DROP_UNFROZEN: &str = "
+update operations
+   set state = $1, finished_at = $2, left_over = total
+ where state = $3
+   and opened_at < $2";
+
+/// Who freezes one now has committed its chunk before this is done.
+pub(super) async fn drop_unfrozen(write: &mut Write, opened_before: Time) -> Result<u64, StoreError> {
+    let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
+    write.conn.execute(DROP_UNFROZEN, &[&refused, &At(opened_before), &freezing]).await
+}
+
+/// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
+/// leaves the rest to the next one.
+pub(super) async fn drop_lists(writer: &Writer) -> Result<(), StoreError> {
+    let weight = limits::FREEZE_ROWS_PER_WRITE;
+    while writer.write_long(weight, (), |write, ()| Box::pin(drop_chunk(write))).await? {}
+    Ok(())
+}
+
+/// What somebody else drops now is theirs.
+const LEFT_OVER: &str = "
+select id
+  from operations
+ where left_over > 0
+ order by opened_at, id
+ limit 1
+   for update skip locked";
+
+const DROP_CHUNK: &str = "
+delete from selections
+ where operation = $1
+   and ordinal <= (select min(ordinal) - 1 + $2 from selections where operation = $1)";
+
+const DROPPED: &str = "
+update operations
+   set left_over = case when $2::bigint = 0 then 0 else left_over - $2 end
+ where id = $1";
+
+/// Drops a bounded part of a refused list; says whether there was one.
+async fn drop_chunk(write: &mut Write) -> Result<bool, StoreError> {
+    let Some(row) = write.conn.query_opt(LEFT_OVER, &[]).await? else { return Ok(false) };
+    let id: Uid = row.cell(0)?;
+    let dropped = write.conn.execute(DROP_CHUNK, &[&id, &(limits::FREEZE_ROWS_PER_WRITE as i64)]).await?;
+    write.conn.execute(DROPPED, &[&id, &(dropped as i64)]).await?;
+    Ok(true)
+}
+
+const SKIPPED: &str = "
+select letter, outcome
+  from selections
+ where operation = $1
+   and outcome <> 'done'
+ order by ordinal
+ limit $2";
+
+pub(super) async fn skipped(conn: &Conn, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
+    let mut skipped = Vec::new();
+    for row in conn.query(SKIPPED, &[&Uid(*id.bytes()), &(limit as i64)]).await? {
+        skipped.push(Skipped { letter: LetterId::from_bytes(row.id(0)?), reason: row.cell(1)? });
+    }
+    Ok(skipped)
+}

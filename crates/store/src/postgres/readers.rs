@@ -1,0 +1,103 @@
+//! Readers: connections that see what is committed and never wait for a writer.
+
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use futures_util::future::BoxFuture;
+use lazaret_core::limits;
+
+use super::address::Address;
+use super::conn::{Conn, pool};
+use super::failure::{Kind, kind_of};
+use crate::StoreError;
+
+#[derive(Debug, Clone)]
+pub(super) struct Readers {
+    pool: Pool,
+}
+
+/// What a read sees.
+enum View {
+    /// Each statement the newest.
+    Newest,
+    /// All statements the same.
+    Snapshot,
+    /// The same, with more time for each statement.
+    Within(Duration),
+}
+
+impl Readers {
+    pub fn new(address: &Address) -> Result<Readers, StoreError> {
+        Ok(Readers { pool: pool(address, limits::POSTGRES_READERS_MAX, limits::READ_MS_MAX)? })
+    }
+
+    /// Runs `work`, which asks one question: every statement sees what is committed when it begins.
+    pub async fn read<I, T, F>(&self, input: I, work: F) -> Result<T, StoreError>
+    where
+        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+    {
+        self.run(View::Newest, input, work).await
+    }
+
+    /// Runs `work` on one snapshot: all its statements see the same.
+    pub async fn snapshot<I, T, F>(&self, input: I, work: F) -> Result<T, StoreError>
+    where
+        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+    {
+        self.run(View::Snapshot, input, work).await
+    }
+
+    /// The same with another bound, for reads that have to see every row.
+    pub async fn snapshot_within<I, T, F>(
+        &self,
+        read_max: Duration,
+        input: I,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+    {
+        self.run(View::Within(read_max), input, work).await
+    }
+
+    async fn run<I, T, F>(&self, view: View, input: I, work: F) -> Result<T, StoreError>
+    where
+        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+    {
+        match self.once(&view, &input, &work).await {
+            // The server went away and may be back: a read can be asked again.
+            Err(error) if kind_of(&error) == Kind::Lost => self.once(&view, &input, &work).await,
+            result => result,
+        }
+    }
+
+    async fn once<I, T, F>(&self, view: &View, input: &I, work: &F) -> Result<T, StoreError>
+    where
+        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+    {
+        const BEGIN: &str = "begin isolation level repeatable read, read only";
+        let conn = Conn::of(&self.pool).await?;
+        match view {
+            View::Newest => {}
+            View::Snapshot => conn.batch(BEGIN).await?,
+            View::Within(max) => {
+                conn.batch(&format!("{BEGIN}; set local statement_timeout to {}", max.as_millis())).await?;
+            }
+        }
+        let result = work(&conn, input).await;
+        match view {
+            // A connection that failed is closed, and with it what was open on it.
+            _ if result.is_err() => {}
+            View::Newest => conn.give_back(),
+            View::Snapshot | View::Within(_) => {
+                conn.batch("commit").await?;
+                conn.give_back();
+            }
+        }
+        result
+    }
+
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}

@@ -1,0 +1,197 @@
+//! Statistics from the counters, and the ledger from counters or rows.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use super::cell::Cells;
+use super::conn::Conn;
+use super::counters::Dimension;
+use super::rows;
+use crate::StoreError;
+use crate::job::SOURCE;
+use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+
+const BY_VALUE: &str = "
+select value, sum(letters)::bigint as n
+  from counters
+ where dimension = $1
+   and ($2::text is null or term = $2)
+ group by value
+having sum(letters) > 0
+ order by n desc, value
+ limit $3";
+
+pub(super) async fn stats(conn: &Conn, of: StatsOf) -> Result<Stats, StoreError> {
+    match of {
+        StatsOf::All => of_letters(conn, None).await,
+        StatsOf::Only(status) => of_letters(conn, Some(status)).await,
+        StatsOf::Jobs(status) => of_jobs(conn, status).await,
+    }
+}
+
+async fn of_letters(conn: &Conn, only: Option<Status>) -> Result<Stats, StoreError> {
+    let only = only.map(Status::name);
+    let guard = if only.is_some() { "status = $1" } else { "$1::text is null" };
+    let by_status = by_status(conn, Dimension::All, "").await?;
+    let total = by_status.iter().filter(|(name, _)| only.is_none_or(|only| only == **name));
+    Ok(Stats {
+        total: total.map(|(_, letters)| letters).sum(),
+        by_source: by(conn, Dimension::Source, only).await?,
+        by_queue: by(conn, Dimension::Queue, only).await?,
+        by_type: by(conn, Dimension::Type, only).await?,
+        by_error_type: by(conn, Dimension::ErrorType, only).await?,
+        by_class: by(conn, Dimension::Class, only).await?,
+        oldest_at: end(conn, guard, only, "asc").await?,
+        newest_at: end(conn, guard, only, "desc").await?,
+        by_status,
+    })
+}
+
+/// Letters of jobs, which are counted and found by themselves.
+async fn of_jobs(conn: &Conn, status: Status) -> Result<Stats, StoreError> {
+    let only = Some(status.name());
+    let by_status = by_status(conn, Dimension::Source, SOURCE).await?;
+    Ok(Stats {
+        total: by_status.get(status.name()).copied().unwrap_or(0),
+        by_queue: by(conn, Dimension::JobQueue, only).await?,
+        by_type: by(conn, Dimension::JobType, only).await?,
+        by_error_type: by(conn, Dimension::JobErrorType, only).await?,
+        oldest_at: end(conn, OF_JOBS, only, "asc").await?,
+        newest_at: end(conn, OF_JOBS, only, "desc").await?,
+        by_status,
+        ..Stats::default()
+    })
+}
+
+/// The source is not bound: the index holds no others, and PostgreSQL has to see that.
+const OF_JOBS: &str = "source = 'jobs' and status = $1";
+
+async fn by(conn: &Conn, dimension: Dimension, only: Option<&str>) -> Result<Vec<(String, u64)>, StoreError> {
+    let limit = limits::STATS_VALUES_MAX as i64;
+    let rows = conn.query(BY_VALUE, &[&dimension.name(), &only, &limit]).await?;
+    rows.iter().map(|row| Ok((row.cell(0)?, row.count(1)?))).collect()
+}
+
+/// The first or the last death of some letters.
+async fn end(
+    conn: &Conn,
+    guard: &str,
+    only: Option<&str>,
+    direction: &str,
+) -> Result<Option<Time>, StoreError> {
+    conn.query_opt(&end_sql(guard, direction), &[&only]).await?.map(|row| row.time(0)).transpose()
+}
+
+fn end_sql(guard: &str, direction: &str) -> String {
+    format!("select died_at from dead_letter_queue where {guard} order by died_at {direction} limit 1")
+}
+
+const TERMS: &str = "
+select term, letters
+  from counters
+ where dimension = $1
+   and value = $2
+ limit 100";
+
+/// Live letters by status, from the counters of one value.
+async fn terms(conn: &Conn, dimension: Dimension, value: &str) -> Result<Vec<(Status, u64)>, StoreError> {
+    let mut kept: BTreeMap<String, u64> = BTreeMap::new();
+    for row in conn.query(TERMS, &[&dimension.name(), &value]).await? {
+        kept.insert(row.cell(0)?, row.count(1)?);
+    }
+    Ok(Status::ALL.map(|status| (status, kept.get(status.name()).copied().unwrap_or(0))).to_vec())
+}
+
+async fn by_status(
+    conn: &Conn,
+    dimension: Dimension,
+    value: &str,
+) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    let terms = terms(conn, dimension, value).await?;
+    Ok(terms.into_iter().map(|(status, letters)| (status.name(), letters)).collect())
+}
+
+const PLACES: &str = "
+select place, removal, count(*)
+  from letter_keys
+ group by place, removal
+ limit 100";
+
+pub(super) async fn ledger(conn: &Conn, by: LedgerBy) -> Result<Ledger, StoreError> {
+    let statuses = match by {
+        LedgerBy::Counters => terms(conn, Dimension::All, "").await?,
+        LedgerBy::Recount => recount(conn).await?,
+    };
+    let mut ledger = Ledger::default();
+    for (status, letters) in statuses {
+        match status {
+            Status::Pending => ledger.pending = letters,
+            Status::Reprocessing => ledger.reprocessing = letters,
+            Status::Resolved => ledger.resolved = letters,
+            Status::Discarded => ledger.discarded = letters,
+        }
+    }
+    for row in conn.query(PLACES, &[]).await? {
+        let (removal, keys): (Option<&str>, u64) = (row.cell(1)?, row.count(2)?);
+        ledger.captured += keys;
+        match (rows::place(row.cell(0)?)?, removal) {
+            (Place::Live, _) => {}
+            (Place::Archived, _) => ledger.archived += keys,
+            (Place::Deleted, Some("pruned")) => ledger.pruned += keys,
+            (Place::Deleted, _) => ledger.deleted += keys,
+        }
+    }
+    if by == LedgerBy::Recount {
+        ledger.wrong_counters = wrong_counters(conn).await?;
+    }
+    Ok(ledger)
+}
+
+const RECOUNT: &str = "
+select status, count(*)
+  from dead_letter_queue
+ group by status
+ limit 100";
+
+async fn recount(conn: &Conn) -> Result<Vec<(Status, u64)>, StoreError> {
+    let rows = conn.query(RECOUNT, &[]).await?;
+    rows.iter().map(|row| Ok((rows::status(row.cell(0)?)?, row.count(1)?))).collect()
+}
+
+/// How many counters say something else than the rows.
+async fn wrong_counters(conn: &Conn) -> Result<u64, StoreError> {
+    let mut wrong = 0;
+    for dimension in Dimension::ALL {
+        let (name, column) = (dimension.name(), dimension.column());
+        let rows = format!(
+            "select {column} as value, status as term, count(*) as letters
+               from dead_letter_queue
+              where {column} is not null
+              group by 1, 2"
+        );
+        let kept =
+            format!("select value, term, letters from counters where dimension = '{name}' and letters <> 0");
+        let sql = format!(
+            "select (select count(*) from ({rows} except {kept}) a) + (select count(*) from ({kept} except {rows}) b)"
+        );
+        wrong += conn.query_one(&sql, &[]).await?.count(0)?;
+    }
+    let waiting = [Status::Pending.name(), Status::Reprocessing.name()];
+    wrong += conn.query_one(WRONG_INCIDENTS, &[&waiting.as_slice()]).await?.count(0)?;
+    Ok(wrong)
+}
+
+/// Incidents whose sums are not those of their letters.
+const WRONG_INCIDENTS: &str = "
+select count(*)
+  from incidents i
+  left join (select f.incident as incident, count(*) as letters,
+                    count(*) filter (where l.status = any($1)) as unsettled
+               from dead_letter_queue l
+               join fingerprints f on f.fingerprint = l.fingerprint
+              group by f.incident) r on r.incident = i.id
+ where i.letters <> coalesce(r.letters, 0)
+    or i.unsettled <> coalesce(r.unsettled, 0)";

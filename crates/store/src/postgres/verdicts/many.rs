@@ -1,0 +1,230 @@
+//! One decision on many letters: a few statements, however many they are.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::job::reenqueue::Override;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Next, Standing, Status};
+use lazaret_core::time::Time;
+
+use super::super::cell::{At, Bind, Cells, Uid};
+use super::super::conn::Conn;
+use super::super::counters::Counted;
+use super::super::jobs::follow::{Jobs, follow, hold_jobs, withdraw};
+use super::super::jobs::retry::{Asked, Retried, retry_held};
+use super::super::rows;
+use super::super::trash::{self, Carried};
+use super::super::writer::Write;
+use super::{Mark, carry_out, count, ends, set, tell};
+use crate::StoreError;
+use crate::decision::{Decided, Decision, Verb};
+
+/// What a decision did to one letter of a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::postgres) enum Listed {
+    Decided(Decided),
+    /// It is not in the life that was listed.
+    OtherLife,
+}
+
+/// Carries a decision out on letters that were listed in a life, and tells of each; the answers come in their order.
+pub(in crate::postgres) async fn carry_out_all(
+    write: &mut Write,
+    letters: &[(LetterId, u32)],
+    decision: &Decision,
+    operation: OperationId,
+) -> Result<Vec<Listed>, StoreError> {
+    if decision.verb == Verb::Restore {
+        return restore_all(write, letters, decision, operation).await;
+    }
+    let ids: Vec<LetterId> = letters.iter().map(|(letter, _)| *letter).collect();
+    let jobs = match decision.verb {
+        Verb::Hold | Verb::Release => Jobs::new(),
+        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Retry | Verb::Delete | Verb::Restore => {
+            hold_jobs(write, &ids).await?
+        }
+    };
+    let held = hold(write, &ids).await?;
+    let mut listed = Vec::with_capacity(letters.len());
+    let mut going = Vec::new();
+    for (letter, life) in letters {
+        let Some((now, standing)) = held.get(letter) else {
+            listed.push(Listed::Decided(Decided::Unknown));
+            continue;
+        };
+        listed.push(match standing.after(decision.verb.action()) {
+            _ if now != life => Listed::OtherLife,
+            Err(refused) => Listed::Decided(Decided::Refused(refused)),
+            Ok(_) => {
+                going.push((*letter, *standing));
+                Listed::Decided(Decided::Done)
+            }
+        });
+    }
+    let mut carried = carry_out_held(write, &going, &jobs, decision).await?.into_iter();
+    for ((letter, _), listed) in letters.iter().zip(&mut listed) {
+        if *listed == Listed::Decided(Decided::Done)
+            && let Some(carried) = carried.next()
+        {
+            if carried.decided == Decided::Done {
+                tell(write, *letter, decision, Some(operation), &carried).await?;
+            }
+            *listed = Listed::Decided(carried.decided);
+        }
+    }
+    Ok(listed)
+}
+
+/// Carries a decision out on letters that are held still, and that the machine lets go.
+async fn carry_out_held(
+    write: &mut Write,
+    going: &[(LetterId, Standing)],
+    jobs: &Jobs,
+    decision: &Decision,
+) -> Result<Vec<Carried>, StoreError> {
+    let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
+    let mark = match decision.verb {
+        Verb::Resolve => ends(Strategy::ManualResolution, decision),
+        Verb::Discard => ends(Strategy::Discard, decision),
+        Verb::Reopen => Mark::Reopens,
+        Verb::Hold => Mark::Holds { by, reason },
+        Verb::Release => Mark::Releases,
+        Verb::Retry => {
+            let with = Override::default();
+            let asked: Vec<(Asked<'_>, Standing)> = going
+                .iter()
+                .map(|(letter, standing)| (Asked { letter: *letter, with: &with }, *standing))
+                .collect();
+            let retried = retry_held(write, &asked, jobs, decision.at).await?;
+            let carried = |one: Retried| Carried { decided: one.decided, job: one.job, incident: None };
+            return Ok(retried.into_iter().map(carried).collect());
+        }
+        Verb::Delete | Verb::Restore => {
+            let incidents = trash::delete_held(write, going, jobs, decision).await?;
+            let carried = |letter: &LetterId| Carried {
+                decided: Decided::Done,
+                job: jobs.get(letter).copied(),
+                incident: incidents.get(letter).copied(),
+            };
+            return Ok(going.iter().map(|(letter, _)| carried(letter)).collect());
+        }
+    };
+    let mut moves: BTreeMap<(Status, Status), Vec<LetterId>> = BTreeMap::new();
+    for (letter, standing) in going {
+        let Ok(Next::Moves { status, .. }) = standing.after(decision.verb.action()) else {
+            return Err(StoreError::Corrupt(format!("letter {letter} is {standing} and can be decided")));
+        };
+        moves.entry((standing.status, status)).or_default().push(*letter);
+    }
+    for ((from, to), letters) in moves {
+        move_all(write, &letters, from, to, mark, decision.at).await?;
+    }
+    let of_jobs = || going.iter().filter_map(|(letter, _)| Some((*letter, *jobs.get(letter)?)));
+    match decision.verb {
+        Verb::Resolve | Verb::Discard => withdraw(write, of_jobs().map(|(_, job)| job)).await?,
+        Verb::Reopen => {
+            for (letter, _) in of_jobs() {
+                follow(write, letter, decision.at).await?;
+            }
+        }
+        Verb::Hold | Verb::Release | Verb::Retry | Verb::Delete | Verb::Restore => {}
+    }
+    Ok(going.iter().map(|_| Carried::only(Decided::Done)).collect())
+}
+
+/// Brings letters back that were listed before they were deleted, one by one: few are.
+async fn restore_all(
+    write: &mut Write,
+    letters: &[(LetterId, u32)],
+    decision: &Decision,
+    operation: OperationId,
+) -> Result<Vec<Listed>, StoreError> {
+    let mut listed = Vec::with_capacity(letters.len());
+    for (letter, life) in letters {
+        listed.push(match trash::life(&write.conn, *letter).await? {
+            None => Listed::Decided(Decided::Unknown),
+            Some(now) if now != *life => Listed::OtherLife,
+            Some(_) => Listed::Decided(carry_out(write, *letter, decision, Some(operation)).await?),
+        });
+    }
+    Ok(listed)
+}
+
+/// In the order of ids, so that two instances that decide on the same letters never wait for each other in a circle.
+const HOLD: &str = "
+select l.id, l.life, l.status, l.place, l.held_at is not null
+  from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at)
+  join dead_letter_queue l on l.id = m.letter and l.created_at = m.begun_at
+ order by l.id
+   for no key update of l";
+
+/// Holds letters still until the commit; returns their lives and how they stand.
+pub(in crate::postgres) async fn hold(
+    write: &Write,
+    letters: &[LetterId],
+) -> Result<HashMap<LetterId, (u32, Standing)>, StoreError> {
+    let (ids, begun_at) = keys(letters.iter().copied());
+    let mut held = HashMap::with_capacity(letters.len());
+    for row in write.conn.query(HOLD, &[&ids, &begun_at]).await? {
+        let standing = Standing {
+            status: rows::status(row.cell(2)?)?,
+            place: rows::place(row.cell(3)?)?,
+            held: row.cell(4)?,
+            content_kept: true,
+        };
+        held.insert(LetterId::from_bytes(row.id(0)?), (row.small(1)?, standing));
+    }
+    Ok(held)
+}
+
+/// What letters are found by.
+fn keys(letters: impl Iterator<Item = LetterId>) -> (Vec<Uid>, Vec<At>) {
+    letters.map(|letter| (Uid(*letter.bytes()), At(letter.at()))).unzip()
+}
+
+/// Moves letters that are held still from one state to another, with their counters.
+pub(in crate::postgres) async fn move_all(
+    write: &mut Write,
+    letters: &[LetterId],
+    from: Status,
+    to: Status,
+    mark: Mark<'_>,
+    at: Time,
+) -> Result<(), StoreError> {
+    for counted in update(&write.conn, letters, from, to, mark, at).await? {
+        count(write, counted, from, at);
+    }
+    Ok(())
+}
+
+async fn update(
+    conn: &Conn,
+    letters: &[LetterId],
+    from: Status,
+    to: Status,
+    mark: Mark<'_>,
+    at: Time,
+) -> Result<Vec<Counted>, StoreError> {
+    let (ids, begun_at) = keys(letters.iter().copied());
+    let (from, to, at) = (from.name(), to.name(), At(at));
+    let (set, marks) = set(mark);
+    let mut binds: Vec<Bind<'_>> = vec![&ids, &begun_at, &from, &to, &at];
+    binds.extend(marks.iter().map(|mark| mark.as_ref() as Bind<'_>));
+    let sql = format!(
+        "update dead_letter_queue l
+            set status = $4, updated_at = $5 {set}
+           from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at)
+          where l.id = m.letter
+            and l.created_at = m.begun_at
+            and l.status = $3
+        returning {}",
+        rows::COUNTED_COLUMNS
+    );
+    let moved = conn.query(&sql, &binds).await?;
+    if moved.len() != letters.len() {
+        let count = letters.len();
+        return Err(StoreError::Corrupt(format!("of {count} letters held still, {} moved", moved.len())));
+    }
+    moved.iter().map(|row| rows::counted(row, 0)).collect()
+}

@@ -1,0 +1,215 @@
+//! The writer of one instance: takes whatever is waiting into one transaction, commits, then answers everyone.
+//!
+//! There are two lanes, so that capture never waits for long work. Other instances write at the same time: what is
+//! contended is locked in one order (letters, fingerprints, counters, flows, incidents, queues, positions), and a
+//! deadlock that happens all the same does the group again. Nobody is answered before the commit.
+
+mod group;
+mod request;
+
+use std::sync::{Arc, Mutex};
+
+use deadpool_postgres::Pool;
+use futures_util::future::BoxFuture;
+use lazaret_core::id::LetterId;
+use lazaret_core::letter::Receipt;
+use lazaret_core::limits;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::changes::Changes;
+use super::conn::Conn;
+use super::counters::Tally;
+use super::events::Told;
+use super::insert::Incoming;
+use super::jobs::queues::Depths;
+use crate::StoreError;
+use crate::entropy::Entropy;
+use crate::failure::Failures;
+use crate::moves::Committed;
+use group::Group;
+use request::{Capture, Request, Waiting, Work};
+
+/// What a request works with: the open transaction, and what is written once at its end.
+pub(super) struct Write {
+    pub conn: Conn,
+    pub entropy: Arc<Entropy>,
+    pub failures: Arc<Failures>,
+    /// Counter changes of the whole transaction.
+    pub tally: Tally,
+    /// Changes to what queues hold.
+    pub depths: Depths,
+    /// Events, audit entries and lives that get their positions at the end.
+    pub told: Told,
+}
+
+/// What the lanes share.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    pub pool: Pool,
+    pub entropy: Arc<Entropy>,
+    pub failures: Arc<Failures>,
+    pub changes: Arc<Changes>,
+    pub committed: Arc<Committed>,
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    quick: Lane,
+    long: Lane,
+}
+
+#[derive(Debug)]
+struct Lane {
+    queue: Mutex<Option<mpsc::Sender<Work>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub fn start(around: &Surroundings) -> Writer {
+        Writer { quick: Lane::start(around.clone()), long: Lane::start(around.clone()) }
+    }
+
+    /// Captures a batch, together with all batches that wait for the same commit.
+    pub async fn capture(&self, batch: Vec<Incoming>) -> Result<Vec<Receipt>, StoreError> {
+        let (answer, result) = oneshot::channel();
+        self.quick.send(Work::Capture(Capture { batch, result: None, answer }))?;
+        result.await.map_err(|_| closed())?
+    }
+
+    /// Runs `work` in the next commit and returns its result after it. `letters` is how many letters it touches. It may
+    /// be run more than once, and must change nothing outside of the transaction.
+    pub async fn write<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.quick.write(Weight { letters, of: None }, Company::Welcome, input, work).await
+    }
+
+    /// The same for work that moves one letter: the requests of a commit go in the order of their letters, so that two
+    /// instances never wait for each other in a circle.
+    pub async fn write_of<I, T, F>(&self, letter: LetterId, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.quick.write(Weight { letters: 1, of: Some(letter) }, Company::Welcome, input, work).await
+    }
+
+    /// The same for work that takes long: capture goes on beside it.
+    pub async fn write_long<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.long.write(Weight { letters, of: None }, Company::Welcome, input, work).await
+    }
+
+    /// The same with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents.
+    pub async fn write_alone<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.long.write(Weight { letters, of: None }, Company::Alone, input, work).await
+    }
+
+    /// Finishes what is waiting and ends the lanes.
+    pub async fn close(&self) {
+        for lane in [&self.quick, &self.long] {
+            lane.close().await;
+        }
+    }
+}
+
+/// How many letters a request touches, and which one if it is one.
+#[derive(Clone, Copy)]
+struct Weight {
+    letters: usize,
+    of: Option<LetterId>,
+}
+
+/// Whether others may write while a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Company {
+    Welcome,
+    Alone,
+}
+
+impl Lane {
+    fn start(around: Surroundings) -> Lane {
+        let (queue, waiting) = mpsc::channel(limits::WRITER_QUEUE_MAX);
+        // Dropping the store drops the queue: the task finishes what is in it and ends by itself.
+        let task = tokio::spawn(run(around, waiting));
+        Lane { queue: Mutex::new(Some(queue)), task: Mutex::new(Some(task)) }
+    }
+
+    async fn write<I, T, F>(
+        &self,
+        weight: Weight,
+        company: Company,
+        input: I,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        let request: Box<dyn Request> =
+            Box::new(Waiting { input, work, result: None, answer, weight, company });
+        self.send(Work::Request(request))?;
+        result.await.map_err(|_| closed())?
+    }
+
+    fn send(&self, work: Work) -> Result<(), StoreError> {
+        let queue = self.queue.lock().unwrap_or_else(|broken| broken.into_inner());
+        queue.as_ref().ok_or_else(closed)?.try_send(work).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => closed(),
+        })
+    }
+
+    async fn close(&self) {
+        drop(self.queue.lock().unwrap_or_else(|broken| broken.into_inner()).take());
+        let task = self.task.lock().unwrap_or_else(|broken| broken.into_inner()).take();
+        if let Some(task) = task
+            && task.await.is_err()
+        {
+            tracing::error!("a writer ended by a panic");
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable { doing: "shutting down", source: None }
+}
+
+async fn run(around: Surroundings, mut waiting: mpsc::Receiver<Work>) {
+    let mut first = None;
+    loop {
+        let next = match first.take() {
+            Some(work) => work,
+            None => match waiting.recv().await {
+                Some(work) => work,
+                None => return,
+            },
+        };
+        let mut group = Group::new(next);
+        first = group.fill(&mut waiting);
+        let commit = group.commit(&around).await;
+        match &commit {
+            Ok(newest_event) => around.changes.committed(*newest_event),
+            Err(error) => {
+                tracing::error!(%error, requests = group.len(), "a commit failed, its requests were told");
+            }
+        }
+        group.answer(commit.as_ref().map(|_| ()));
+    }
+}

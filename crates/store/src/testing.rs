@@ -1,0 +1,224 @@
+//! A PostgreSQL of its own for tests: one server for each test process, one database for each test.
+//!
+//! The server is a child of a shell that waits on a pipe from this process. However this process ends, the pipe closes,
+//! and the shell stops the server and removes its folder.
+
+#![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot have its database has failed")]
+
+pub mod plans;
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::NoTls;
+
+use crate::postgres::PostgresStore;
+use crate::sqlite::Mode;
+
+/// The server of this process; kept for as long as it runs.
+struct Server {
+    folder: PathBuf,
+    /// Holds the pipe that the shell waits on.
+    _shell: Mutex<Child>,
+}
+
+/// An empty store's database, gone when it is dropped.
+#[derive(Debug)]
+pub struct TestDatabase {
+    name: String,
+}
+
+const TEMPLATE: &str = "lazaret_template";
+
+/// How long a server may take to start on a busy machine.
+const START_MAX: Duration = Duration::from_secs(120);
+
+impl TestDatabase {
+    /// Makes a database that holds an empty store in test mode, on the server of this process.
+    pub fn new() -> TestDatabase {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        sql(server(), &format!("create database {name} template {TEMPLATE}"));
+        TestDatabase { name }
+    }
+
+    /// The same with a store in this mode.
+    pub fn of(mode: Mode) -> TestDatabase {
+        let database = TestDatabase::new();
+        match mode {
+            Mode::Test => {}
+            Mode::Real => {
+                let url = database.url();
+                run_sql(&url, "update lazaret.meta set value = 'real' where key = 'mode'");
+            }
+        }
+        database
+    }
+
+    /// A database without anything in it.
+    pub fn bare() -> TestDatabase {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("bare_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        sql(server(), &format!("create database {name}"));
+        TestDatabase { name }
+    }
+
+    pub fn url(&self) -> String {
+        url(server(), &self.name)
+    }
+}
+
+impl Default for TestDatabase {
+    fn default() -> TestDatabase {
+        TestDatabase::new()
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        sql(server(), &format!("drop database {} with (force)", self.name));
+    }
+}
+
+fn url(server: &Server, database: &str) -> String {
+    // The socket's folder is the host, written as a URL wants it.
+    let host = server.folder.display().to_string().replace('/', "%2F");
+    format!("postgres://postgres@{host}/{database}")
+}
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let server = start();
+        sql(&server, &format!("create database {TEMPLATE}"));
+        let url = url(&server, TEMPLATE);
+        block_on(async move {
+            let store = PostgresStore::open(&url, Mode::Test).await.expect("a new database becomes a store");
+            crate::Store::close(&store).await.expect("a store closes");
+        });
+        server
+    })
+}
+
+/// Runs something async wherever the caller is, a runtime's thread included.
+fn block_on<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime starts").block_on(work)
+        });
+        thread.join().expect("the work does not panic")
+    })
+}
+
+fn sql(server: &Server, statement: &str) {
+    run_sql(&url(server, "postgres"), statement);
+}
+
+fn run_sql(url: &str, statement: &str) {
+    block_on(async move {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server answers");
+        let driver = tokio::spawn(connection);
+        client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        drop(client);
+        driver.await.expect("the connection ends").expect("without failure");
+    });
+}
+
+/// Where PostgreSQL's programs are.
+fn programs() -> PathBuf {
+    let on_path = std::env::var_os("PATH").into_iter().flat_map(|path| {
+        std::env::split_paths(&path).map(|folder| folder.join("initdb")).collect::<Vec<_>>()
+    });
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = on_path
+        .chain(debian.map(|version| version.path().join("bin/initdb")))
+        // On the path there may be links into the folder that holds all of them.
+        .find_map(|path| path.canonicalize().ok());
+    let Some(found) = found else {
+        panic!("this test needs PostgreSQL's programs; on Debian: apt-get install postgresql");
+    };
+    found.parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Whom the server runs as: itself refuses to run as root.
+fn server_user() -> Option<(u32, u32)> {
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+    if !is_root {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let fields: Vec<&str> = users
+        .lines()
+        .find(|line| line.starts_with("postgres:"))
+        .expect("the user postgres comes with PostgreSQL")
+        .split(':')
+        .collect();
+    Some((fields[2].parse().expect("a number"), fields[3].parse().expect("a number")))
+}
+
+fn as_server(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = server_user() {
+        command.uid(user).gid(group);
+    }
+    command.current_dir("/");
+    command
+}
+
+/// Stops the server when the pipe on its input closes, at once and without a trace.
+const SHELL: &str = r#"
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c fsync=off -c synchronous_commit=off \
+  -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB -c autovacuum_naptime=5s \
+  -c max_wal_size=256MB -c log_min_messages=error >"$2/log" 2>&1 </dev/null &
+server=$!
+read -r _
+kill -QUIT "$server"
+wait "$server"
+rm -rf "$2"
+"#;
+
+fn start() -> Server {
+    let programs = programs();
+    let folder = tempfile::Builder::new().prefix("lazaret-pg-").tempdir().expect("a folder").keep();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("ours to change");
+    if let Some((user, group)) = server_user() {
+        std::os::unix::fs::chown(&folder, Some(user), Some(group)).expect("root may");
+    }
+    let made = as_server(&programs.join("initdb"))
+        .args(["-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-U", "postgres", "-D"])
+        .arg(folder.join("data"))
+        .output()
+        .expect("initdb runs");
+    assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    let shell = as_server(Path::new("sh"))
+        .args(["-c", SHELL, "sh"])
+        .args([&programs, &folder])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a shell runs");
+    let server = Server { folder, _shell: Mutex::new(shell) };
+    let until = Instant::now() + START_MAX;
+    while !answers(&server) {
+        if Instant::now() > until {
+            let log = std::fs::read_to_string(server.folder.join("log")).unwrap_or_default();
+            std::io::stderr().write_all(log.as_bytes()).ok();
+            panic!("PostgreSQL does not start");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server
+}
+
+fn answers(server: &Server) -> bool {
+    let url = url(server, "postgres");
+    block_on(async move { tokio_postgres::connect(&url, NoTls).await.is_ok() })
+}
