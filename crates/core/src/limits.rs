@@ -54,6 +54,11 @@ pub const STATS_VALUES_MAX: usize = 1_000;
 /// Letters decided within one call; more become an operation that goes on behind it.
 pub const DECISION_ROWS_INLINE_MAX: u64 = 10_000;
 
+/// Jobs that a store remembers after it handed them to workers, so that the end of a run need not begin with a read: as
+/// many as are out at once in most places, and no more memory than a few large requests take.
+pub const HANDED_JOBS_MAX: usize = 8_192;
+pub const HANDED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Letters frozen, and letters decided, in one write: either holds the writer well below 50 ms.
 pub const FREEZE_ROWS_PER_WRITE: usize = 2_000;
 pub const DECISION_ROWS_PER_WRITE: usize = 250;

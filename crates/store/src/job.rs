@@ -3,6 +3,7 @@
 //! What a job may do is decided by `lazaret_core::job` alone; a change carries the job as it shall be.
 
 pub(crate) mod detail;
+pub(crate) mod handed;
 
 use std::collections::BTreeMap;
 

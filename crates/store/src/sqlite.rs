@@ -53,6 +53,7 @@ use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::DataFolder;
 use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::job::handed::Handed;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
@@ -92,6 +93,7 @@ pub struct SqliteStore {
     failures: Arc<Failures>,
     rounds: Rounds,
     dry: Dry,
+    handed: Arc<Handed>,
     folder: DataFolder,
     mode: Mode,
 }
@@ -119,7 +121,7 @@ impl SqliteStore {
         // Plans must not depend on the values bound: SQLite would prepare such a statement anew for each letter.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         migrate::migrate(&mut conn, format)?;
-        keep_mode(&conn, mode)?;
+        migrate::keep_mode(&conn, mode)?;
         let changes = Arc::new(watch::Sender::new(0));
         let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
         let numbers = Arc::new(Numbers::read(&conn)?);
@@ -133,8 +135,19 @@ impl SqliteStore {
         };
         let writer = Arc::new(Writer::start(conn, around)?);
         let readers = Readers::new(database, folder.search_index());
-        let (rounds, dry) = (Rounds::default(), Dry::default());
-        Ok(SqliteStore { writer, bodies, readers, changes, committed, failures, rounds, dry, folder, mode })
+        Ok(SqliteStore {
+            writer,
+            bodies,
+            readers,
+            changes,
+            committed,
+            failures,
+            rounds: Rounds::default(),
+            dry: Dry::default(),
+            handed: Arc::default(),
+            folder,
+            mode,
+        })
     }
 
     /// Writes down who holds the data folder, for whoever comes second.
@@ -153,24 +166,6 @@ impl SqliteStore {
     /// The failures that tests plan.
     pub fn failures(&self) -> &Failures {
         &self.failures
-    }
-}
-
-fn keep_mode(conn: &Connection, mode: Mode) -> Result<(), StoreError> {
-    let word = match mode {
-        Mode::Real => "real",
-        Mode::Test => "test",
-    };
-    conn.execute("insert into meta (key, value) values ('mode', ?1) on conflict (key) do nothing", [word])?;
-    let kept: String = conn.query_row("select value from meta where key = 'mode'", [], |row| row.get(0))?;
-    match (mode, kept == word) {
-        (_, true) => Ok(()),
-        (Mode::Test, false) => {
-            Err(StoreError::WrongMode("this store was made for real use: test mode does not open it"))
-        }
-        (Mode::Real, false) => {
-            Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
-        }
     }
 }
 
@@ -380,6 +375,10 @@ impl Store for SqliteStore {
         self.readers.read_here(|conn| jobs::job(conn, id)).await
     }
 
+    fn handed_job(&self, id: JobId) -> Option<StoredJob> {
+        self.handed.take(id)
+    }
+
     async fn fetch_jobs(
         &self,
         queues: Vec<String>,
@@ -396,7 +395,9 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         let (weight, same) = (count.min(limits::COMMIT_LETTERS_MAX), Arc::clone(&asked));
-        let fetched = self.writer.write(weight, move |write| jobs::fetch::fetch(write, &same)).await?;
+        let handed = Arc::clone(&self.handed);
+        let fetched =
+            self.writer.write(weight, move |write| jobs::fetch::fetch(write, &same, &handed)).await?;
         self.dry.note(&asked.queues, fetched.len());
         Ok(fetched)
     }

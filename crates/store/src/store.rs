@@ -148,6 +148,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
 
+    /// A job as this instance handed it to a worker a moment ago, without a look at the store; told once. It may have
+    /// moved since: only a change may be made from it, which its version guards, and nothing may be refused by it.
+    fn handed_job(&self, _id: JobId) -> Option<StoredJob> {
+        None
+    }
+
     /// Hands the next jobs to a worker: queue by queue, highest priority first, then who waits longest. A paused queue
     /// gives nothing, and what has expired is discarded on the way. An empty name is nobody's; a worker that is wished to
     /// be quiet or to exit gets nothing.

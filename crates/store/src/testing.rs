@@ -1,4 +1,5 @@
-//! A PostgreSQL of its own for tests: one server for each test process, one database for each test.
+//! A PostgreSQL of its own for tests: one server for each test process, one database for each test. Benches get another
+//! one, which syncs.
 //!
 //! The server is a child of a shell that waits on a pipe from this process. However this process ends, the pipe closes,
 //! and the shell stops the server and removes its folder.
@@ -32,6 +33,31 @@ struct Server {
 #[derive(Debug)]
 pub struct TestDatabase {
     name: String,
+    care: Care,
+}
+
+/// What a server does for what it has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Care {
+    /// Nothing: tests are over before the machine can fail.
+    Quick,
+    /// Every commit is synced, as in life.
+    Durable,
+}
+
+impl Care {
+    const fn settings(self) -> &'static str {
+        match self {
+            Care::Quick => {
+                "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB \
+                 -c max_wal_size=256MB"
+            }
+            Care::Durable => {
+                "-c fsync=on -c synchronous_commit=on -c full_page_writes=on -c shared_buffers=256MB \
+                 -c max_wal_size=4GB"
+            }
+        }
+    }
 }
 
 const TEMPLATE: &str = "lazaret_template";
@@ -44,33 +70,44 @@ impl TestDatabase {
     pub fn new() -> TestDatabase {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        sql(server(), &format!("create database {name} template {TEMPLATE}"));
-        TestDatabase { name }
+        TestDatabase::made(name, Care::Quick)
+    }
+
+    /// Makes one for a bench: on a server that syncs every commit, with a store for real use.
+    pub fn durable() -> TestDatabase {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("durable_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        TestDatabase::made(name, Care::Durable).made_real()
+    }
+
+    fn made(name: String, care: Care) -> TestDatabase {
+        sql(server(care), &format!("create database {name} template {TEMPLATE}"));
+        TestDatabase { name, care }
+    }
+
+    fn made_real(self) -> TestDatabase {
+        run_sql(&self.url(), "update lazaret.meta set value = 'real' where key = 'mode'");
+        self
     }
 
     /// The same with a store in this mode.
     pub fn of(mode: Mode) -> TestDatabase {
-        let database = TestDatabase::new();
         match mode {
-            Mode::Test => {}
-            Mode::Real => {
-                let url = database.url();
-                run_sql(&url, "update lazaret.meta set value = 'real' where key = 'mode'");
-            }
+            Mode::Test => TestDatabase::new(),
+            Mode::Real => TestDatabase::new().made_real(),
         }
-        database
     }
 
     /// A database without anything in it.
     pub fn bare() -> TestDatabase {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bare_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        sql(server(), &format!("create database {name}"));
-        TestDatabase { name }
+        sql(server(Care::Quick), &format!("create database {name}"));
+        TestDatabase { name, care: Care::Quick }
     }
 
     pub fn url(&self) -> String {
-        url(server(), &self.name)
+        url(server(self.care), &self.name)
     }
 }
 
@@ -82,7 +119,7 @@ impl Default for TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        sql(server(), &format!("drop database {} with (force)", self.name));
+        sql(server(self.care), &format!("drop database {} with (force)", self.name));
     }
 }
 
@@ -92,10 +129,15 @@ fn url(server: &Server, database: &str) -> String {
     format!("postgres://postgres@{host}/{database}")
 }
 
-fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let server = start();
+fn server(care: Care) -> &'static Server {
+    static QUICK: OnceLock<Server> = OnceLock::new();
+    static DURABLE: OnceLock<Server> = OnceLock::new();
+    let server = match care {
+        Care::Quick => &QUICK,
+        Care::Durable => &DURABLE,
+    };
+    server.get_or_init(|| {
+        let server = start(care);
         sql(&server, &format!("create database {TEMPLATE}"));
         let url = url(&server, TEMPLATE);
         block_on(async move {
@@ -175,9 +217,8 @@ fn as_server(program: &Path) -> Command {
 
 /// Stops the server when the pipe on its input closes, at once and without a trace.
 const SHELL: &str = r#"
-"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c fsync=off -c synchronous_commit=off \
-  -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB -c autovacuum_naptime=5s \
-  -c max_wal_size=256MB -c log_min_messages=error >"$2/log" 2>&1 </dev/null &
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= $3 -c max_connections=400 -c autovacuum_naptime=5s \
+  -c log_min_messages=error >"$2/log" 2>&1 </dev/null &
 server=$!
 read -r _
 kill -QUIT "$server"
@@ -185,7 +226,7 @@ wait "$server"
 rm -rf "$2"
 "#;
 
-fn start() -> Server {
+fn start(care: Care) -> Server {
     let programs = programs();
     let folder = tempfile::Builder::new().prefix("lazaret-pg-").tempdir().expect("a folder").keep();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("ours to change");
@@ -201,6 +242,7 @@ fn start() -> Server {
     let shell = as_server(Path::new("sh"))
         .args(["-c", SHELL, "sh"])
         .args([&programs, &folder])
+        .arg(care.settings())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

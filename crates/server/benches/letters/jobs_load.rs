@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
+use lazaret_server::app::App;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::sample::{Bed, bed};
@@ -29,13 +30,18 @@ pub struct Served {
 impl Served {
     pub async fn start() -> Served {
         let bed = bed().await;
+        let served = Served::of(bed.app.clone()).await;
+        Served { bed: Some(bed), ..served }
+    }
+
+    /// A server for an app whose store is somebody else's to close.
+    pub async fn of(app: Arc<App>) -> Served {
         let (listener, address) = listen().await;
         let (end, ended) = oneshot::channel::<()>();
-        let app = bed.app.clone();
         let server = tokio::spawn(async move {
             lazaret_server::serve::accept(&app, listener, async { drop(ended.await) }).await;
         });
-        Served { address, bed: Some(bed), end, server }
+        Served { address, bed: None, end, server }
     }
 
     /// The framework alone.
@@ -53,6 +59,11 @@ impl Served {
     /// Commits so far.
     pub fn commits(&self) -> u64 {
         self.bed.as_ref().map_or(0, |bed| *bed.app.store.changes().borrow())
+    }
+
+    /// Tells of each commit.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.bed.as_ref().expect("it has a store").app.store.changes()
     }
 
     pub async fn stop(self) {
@@ -125,6 +136,20 @@ pub struct Done {
 impl Done {
     pub fn rate(&self) -> f64 {
         self.jobs as f64 / self.took.as_secs_f64()
+    }
+
+    /// What several groups of clients did at the same time.
+    pub fn joined(parts: Vec<Done>) -> Done {
+        let mut sum = Done::default();
+        for done in parts {
+            sum.jobs += done.jobs;
+            sum.requests += done.requests;
+            sum.took = sum.took.max(done.took);
+            sum.waits.extend(done.waits);
+            sum.fetch_waits.extend(done.fetch_waits);
+            sum.held.extend(done.held);
+        }
+        sum
     }
 }
 
@@ -222,16 +247,8 @@ pub async fn work(address: SocketAddr, clients: usize, count: usize, end: End) -
             }
         });
     }
-    let mut sum = Done::default();
-    for done in all.join_all().await {
-        sum.jobs += done.jobs;
-        sum.requests += done.requests;
-        sum.waits.extend(done.waits);
-        sum.fetch_waits.extend(done.fetch_waits);
-        sum.held.extend(done.held);
-    }
-    sum.took = started.elapsed();
-    sum
+    let sum = Done::joined(all.join_all().await);
+    Done { took: started.elapsed(), ..sum }
 }
 
 /// Ends jobs that were fetched before.

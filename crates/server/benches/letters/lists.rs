@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use lazaret_core::cursor::Sort;
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
+use lazaret_server::app::App;
 use lazaret_store::page::PageQuery;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::StatsOf;
@@ -14,14 +15,14 @@ use super::sample::{BATCH, Bed, Deaths, bed, entry};
 use super::{bytes_in, resident_mib};
 
 /// Calls of each kind.
-const CALLS: usize = 300;
+pub const CALLS: usize = 300;
 
-struct Case {
-    name: &'static str,
+pub struct Case {
+    pub name: &'static str,
     filter: &'static str,
 }
 
-const CASES: [Case; 9] = [
+pub const CASES: [Case; 9] = [
     Case { name: "all letters", filter: "" },
     Case { name: "by queue", filter: "queue:report" },
     Case { name: "by type", filter: "type:billing.step3" },
@@ -45,7 +46,7 @@ pub async fn run(sizes: &[usize]) {
         println!("### {size} letters\n\n| what | p50 | p99 | growth of p50 |\n|---|---|---|---|");
         let mut medians = Vec::new();
         for case in &CASES {
-            let waits = list(&bed, case).await;
+            let waits = list(&bed.app, case).await;
             report(case.name, waits, &mut medians, &before);
         }
         let mut waits = Vec::new();
@@ -66,7 +67,7 @@ pub async fn run(sizes: &[usize]) {
     }
 }
 
-fn report(name: &str, mut waits: Vec<Duration>, medians: &mut Vec<f64>, before: &[f64]) {
+pub fn report(name: &str, mut waits: Vec<Duration>, medians: &mut Vec<f64>, before: &[f64]) {
     waits.sort();
     let ms = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let growth = before.get(medians.len()).map_or("".into(), |smaller| format!("{:.2}", ms(0.5) / smaller));
@@ -87,10 +88,10 @@ pub async fn fill(bed: &Bed, letters: usize) {
 }
 
 /// Pages at the beginning and further down, by turns: a page must not cost more the deeper it lies.
-async fn list(bed: &Bed, case: &Case) -> Vec<Duration> {
+pub async fn list(app: &App, case: &Case) -> Vec<Duration> {
     let mut text = case.filter.to_owned();
     if text.ends_with('?') {
-        let first = page(bed, Filter::default(), None).await;
+        let first = page(app, Filter::default(), None).await;
         text = text.replace('?', &first.letters[0].incident.to_string());
     }
     let filter = Filter::from_text(&text).expect("the filter is good");
@@ -98,7 +99,7 @@ async fn list(bed: &Bed, case: &Case) -> Vec<Duration> {
     let mut after = None;
     for _ in 0..CALLS {
         let started = Instant::now();
-        let found = page(bed, filter.clone(), after).await;
+        let found = page(app, filter.clone(), after).await;
         waits.push(started.elapsed());
         assert!(!found.letters.is_empty() || after.is_some(), "the sample has letters for {text}");
         after = found.next;
@@ -107,11 +108,11 @@ async fn list(bed: &Bed, case: &Case) -> Vec<Duration> {
 }
 
 pub async fn page(
-    bed: &Bed,
+    app: &App,
     filter: Filter,
     after: Option<lazaret_core::cursor::LastKey>,
 ) -> lazaret_store::page::LetterPage {
-    let now = bed.app.clock.now();
+    let now = app.clock.now();
     let query = PageQuery {
         filter,
         now,
@@ -120,7 +121,7 @@ pub async fn page(
         after,
         scan_max: PageQuery::SCAN_MAX,
     };
-    bed.app.store.list(query).await.expect("a page comes")
+    app.store.list(query).await.expect("a page comes")
 }
 
 async fn reopen(bed: &Bed) -> f64 {

@@ -1,4 +1,4 @@
-//! What the embedded store and the API can do on this machine, each figure beside the bare loop that does the same work.
+//! What the stores and the API can do on this machine, each figure beside the bare loop that does the same work.
 //!
 //! `cargo xtask bench` runs it; `--letters 1000000` lists and filters at a million, `--only PART` one part.
 
@@ -9,6 +9,10 @@ mod jobs;
 mod jobs_floor;
 mod jobs_load;
 mod lists;
+mod postgres;
+mod postgres_floor;
+mod postgres_jobs;
+mod postgres_lists;
 mod regroup;
 mod retry;
 mod sample;
@@ -17,7 +21,7 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 7] = ["capture", "clients", "jobs", "retry", "lists", "search", "regroup"];
+const PARTS: [&str; 8] = ["capture", "clients", "jobs", "retry", "lists", "search", "regroup", "postgres"];
 
 struct Options {
     sizes: Vec<usize>,
@@ -58,6 +62,9 @@ fn main() {
     }
     if wanted("lists") {
         runtime.block_on(lists::run(&options.sizes));
+    }
+    if wanted("postgres") {
+        runtime.block_on(postgres::run(&options.sizes));
     }
 }
 

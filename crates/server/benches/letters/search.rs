@@ -61,7 +61,7 @@ pub async fn run() {
         let (mut after, mut looked_at) = (None, 0);
         for _ in 0..CALLS {
             let started = Instant::now();
-            let found = page(&bed, filter.clone(), after).await;
+            let found = page(&bed.app, filter.clone(), after).await;
             waits.push(started.elapsed());
             looked_at += found.scan.map_or(0, |scan| scan.letters);
             after = found.next;

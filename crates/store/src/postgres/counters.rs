@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use futures_util::future::try_join;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
@@ -233,8 +234,8 @@ impl Tally {
                 sums.entry(value.clone()).or_default().add(term, *by);
             }
         }
-        write_letters(write, &changes).await?;
-        write_flows(write, &self.flows).await?;
+        write.conn.prepare_all(&[CHANGE_COUNTERS, CHANGE_FLOWS]).await?;
+        try_join(write_letters(write, &changes), write_flows(write, &self.flows)).await?;
         incidents::add_sums(write, sums, self.at).await
     }
 }

@@ -9,7 +9,7 @@ use lazaret_core::time::Time;
 use tokio_postgres::Row;
 
 use super::audit::{self, Entry};
-use super::cell::{At, Cells, Uid, clean};
+use super::cell::{At, Bind, Cells, Uid, clean};
 use super::conn::Conn;
 use super::rows::{self, LETTER_COLUMNS, LETTER_COLUMNS_COUNT};
 use super::trash;
@@ -112,53 +112,115 @@ returning events - $1, lives - $2, audit - $3";
 
 /// Gives positions to everything that was told and writes it; returns the newest of an event. The last thing before the
 /// commit: whoever has taken positions holds up all others.
-pub(super) async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
-    let Told { events, entries, lives } = std::mem::take(&mut write.told);
-    if events.is_empty() && entries.is_empty() && lives.is_empty() {
-        return Ok(None);
+pub(super) async fn flush(conn: &Conn, told: Told) -> Result<Option<u64>, StoreError> {
+    let Told { events, entries, lives } = told;
+    if entries.is_empty() && lives.is_empty() {
+        return flush_events(conn, &events).await;
     }
     let counts = [events.len() as i64, lives.len() as i64, entries.len() as i64];
-    let again = events.iter().filter(|event| waits_again(event)).count() as i64;
-    let row = write.conn.query_one(TAKE_POSITIONS, &[&counts[0], &counts[1], &counts[2], &again]).await?;
+    let again = count_again(&events);
+    let row = conn.query_one(TAKE_POSITIONS, &[&counts[0], &counts[1], &counts[2], &again]).await?;
     let (before, lives_before, entries_before): (i64, i64, i64) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
     tokio::try_join!(
-        add_all(&write.conn, before, &events),
-        add_lives(&write.conn, lives_before, &lives),
-        audit::add_all(&write.conn, entries_before, &entries),
+        add_all(conn, before, &events),
+        add_lives(conn, lives_before, &lives),
+        audit::add_all(conn, entries_before, &entries),
     )?;
     Ok((!events.is_empty()).then_some((before + counts[0]) as u64))
 }
 
+/// How many events tell of letters that wait again.
+fn count_again(events: &[Waiting]) -> i64 {
+    events.iter().filter(|event| waits_again(event)).count() as i64
+}
+
+const FLUSH_EVENTS: &str = "
+with taken as (update positions
+                  set events = events + $10, waiting_again = waiting_again + $11
+               returning events - $10 as before),
+     added as (insert into events (position, id, at, kind, letter, incident, operation, job, actor, detail)
+               select t.before + e.n, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor, e.detail
+                 from taken t
+                cross join unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::uuid[], $5::uuid[], $6::uuid[],
+                                  $7::uuid[], $8::text[], $9::text[])
+                 with ordinality as e (id, at, kind, letter, incident, operation, job, actor, detail, n))
+select before
+  from taken";
+
+/// The same where nothing but events was told, as of most jobs: in one round trip.
+async fn flush_events(conn: &Conn, events: &[Waiting]) -> Result<Option<u64>, StoreError> {
+    if events.is_empty() {
+        return Ok(None);
+    }
+    let (count, again) = (events.len() as i64, count_again(events));
+    let columns = Columns::of(events);
+    let mut binds = columns.binds();
+    binds.extend([&count as Bind<'_>, &again]);
+    let before: i64 = conn.query_one(FLUSH_EVENTS, &binds).await?.cell(0)?;
+    Ok(Some((before + count) as u64))
+}
+
+/// Events as lists, one for each column but the position.
+struct Columns<'a> {
+    ids: Vec<Uid>,
+    at: Vec<At>,
+    kinds: Vec<&'a str>,
+    letters: Vec<Option<Uid>>,
+    incidents: Vec<Option<Uid>>,
+    operations: Vec<Option<Uid>>,
+    jobs: Vec<Option<Uid>>,
+    actors: Vec<Option<&'a str>>,
+    details: Vec<Option<&'a str>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(events: &'a [Waiting]) -> Columns<'a> {
+        let ids = |of: fn(&Waiting) -> Option<[u8; 16]>| -> Vec<Option<Uid>> {
+            events.iter().map(|event| of(event).map(Uid)).collect()
+        };
+        Columns {
+            ids: events.iter().map(|event| Uid(*event.id.bytes())).collect(),
+            at: events.iter().map(|event| At(event.at)).collect(),
+            kinds: events.iter().map(|event| event.kind).collect(),
+            letters: ids(|event| event.letter.map(|id| *id.bytes())),
+            incidents: ids(|event| event.incident.map(|id| *id.bytes())),
+            operations: ids(|event| event.operation.map(|id| *id.bytes())),
+            jobs: ids(|event| event.job.map(|id| *id.bytes())),
+            actors: events.iter().map(|event| event.actor.as_deref()).collect(),
+            details: events.iter().map(|event| event.detail.as_deref()).collect(),
+        }
+    }
+
+    fn binds(&self) -> Vec<Bind<'_>> {
+        vec![
+            &self.ids,
+            &self.at,
+            &self.kinds,
+            &self.letters,
+            &self.incidents,
+            &self.operations,
+            &self.jobs,
+            &self.actors,
+            &self.details,
+        ]
+    }
+}
+
 const ADD_EVENTS: &str = "
 insert into events (position, id, at, kind, letter, incident, operation, job, actor, detail)
-select $1 + e.n, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor, e.detail
-  from unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::uuid[], $6::uuid[], $7::uuid[], $8::uuid[], $9::text[],
-              $10::text[])
+select $10 + e.n, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor, e.detail
+  from unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::uuid[], $5::uuid[], $6::uuid[], $7::uuid[], $8::text[],
+              $9::text[])
   with ordinality as e (id, at, kind, letter, incident, operation, job, actor, detail, n)";
 
 async fn add_all(conn: &Conn, before: i64, events: &[Waiting]) -> Result<(), StoreError> {
     if events.is_empty() {
         return Ok(());
     }
-    let column = |of: fn(&Waiting) -> Option<[u8; 16]>| -> Vec<Option<Uid>> {
-        events.iter().map(|event| of(event).map(Uid)).collect()
-    };
-    conn.execute(
-        ADD_EVENTS,
-        &[
-            &before,
-            &events.iter().map(|event| Uid(*event.id.bytes())).collect::<Vec<_>>(),
-            &events.iter().map(|event| At(event.at)).collect::<Vec<_>>(),
-            &events.iter().map(|event| event.kind).collect::<Vec<_>>(),
-            &column(|event| event.letter.map(|id| *id.bytes())),
-            &column(|event| event.incident.map(|id| *id.bytes())),
-            &column(|event| event.operation.map(|id| *id.bytes())),
-            &column(|event| event.job.map(|id| *id.bytes())),
-            &events.iter().map(|event| event.actor.as_deref()).collect::<Vec<_>>(),
-            &events.iter().map(|event| event.detail.as_deref()).collect::<Vec<_>>(),
-        ],
-    )
-    .await?;
+    let columns = Columns::of(events);
+    let mut binds = columns.binds();
+    binds.push(&before);
+    conn.execute(ADD_EVENTS, &binds).await?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod list;
 
 use std::collections::{BTreeMap, HashMap};
 
+use futures_util::future::try_join;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
@@ -12,7 +13,7 @@ use lazaret_core::incident::{Happening, IncidentState};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
-use super::cell::{At, Cells, Uid, clean, clean_opt};
+use super::cell::{At, Bind, Cells, Uid, clean, clean_opt};
 use super::conn::Conn;
 use super::events::{self, NewEvent};
 use super::rows;
@@ -199,8 +200,10 @@ pub(super) async fn add_sums(
     let letters: Vec<i64> = by_incident.values().map(|sums| sums.letters).collect();
     let unsettled: Vec<i64> = by_incident.values().map(|sums| sums.unsettled).collect();
     let seen_at: Vec<At> = by_incident.values().map(|sums| At(sums.seen_at.unwrap_or_default())).collect();
-    write.conn.execute(LOCK, &[&ids]).await?;
-    let mut rows = write.conn.query(ADD_SUMS, &[&ids, &letters, &unsettled, &seen_at]).await?;
+    let conn = &write.conn;
+    conn.prepare_all(&[LOCK, ADD_SUMS]).await?;
+    let asked: [Bind<'_>; 4] = [&ids, &letters, &unsettled, &seen_at];
+    let (_, mut rows) = try_join(conn.execute(LOCK, &[&ids]), conn.query(ADD_SUMS, &asked)).await?;
     rows.sort_by_key(|row| row.id(0).unwrap_or_default());
     for row in rows {
         let state = self::state(row.cell(1)?)?;

@@ -7,6 +7,7 @@ mod stored;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use futures_util::future::try_join3;
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Admitted, Outcome, Receipt};
@@ -233,12 +234,15 @@ async fn create(write: &mut Write, new: &[New<'_>]) -> Result<(), StoreError> {
     }
     let prepared: Vec<&Prepared> = new.iter().map(New::prepared).collect();
     let mut incidents = find_incidents(write, &prepared).await?;
-    stored::add_letters(write, new).await?;
     let lives: Vec<NewLife<'_>> = prepared.iter().map(|prepared| first_life(prepared)).collect();
-    add_lives(write, &lives).await?;
     let attempts: Vec<NewAttempt<'_>> =
         prepared.iter().flat_map(|prepared| first_attempts(prepared)).collect();
-    add_attempts(write, &attempts).await?;
+    let conn = &write.conn;
+    conn.prepare_all(&[stored::ADD_LETTERS, ADD_LIVES, stored::ADD_ATTEMPTS]).await?;
+    // Sent one behind the other: PostgreSQL stores the first while the others are on their way.
+    try_join3(stored::add_letters(conn, new), stored::put_lives(conn, &lives), add_attempts(conn, &attempts))
+        .await?;
+    stored::tell_lives(write, &lives);
     for prepared in prepared {
         let admitted = &prepared.admitted;
         let counted = counted(prepared, Status::Pending);

@@ -108,7 +108,7 @@ async fn put_in(
     stored::add_letters(write, created, columns).await?;
     stored::add_lives(write, created).await?;
     let attempts: Vec<NewAttempt<'_>> = created.iter().flat_map(|packed| attempts(packed)).collect();
-    add_attempts(write, &attempts).await?;
+    add_attempts(&write.conn, &attempts).await?;
     let past: Vec<_> = created
         .iter()
         .map(|packed| (packed.letter().id, packed.import.exported.decisions.as_slice()))

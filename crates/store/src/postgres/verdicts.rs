@@ -282,3 +282,6 @@ async fn tell(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

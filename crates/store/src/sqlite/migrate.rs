@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode};
 
+use super::Mode;
 use crate::StoreError;
 
 /// In order; the number in the name is the format of the store after it.
@@ -51,4 +52,23 @@ pub(super) fn migrate(conn: &mut Connection, found: u32) -> Result<(), StoreErro
         tracing::info!(format = number, "the store was brought to format {number}");
     }
     Ok(())
+}
+
+/// Writes down what a new store is for; one that was made for something else is not opened.
+pub(super) fn keep_mode(conn: &Connection, mode: Mode) -> Result<(), StoreError> {
+    let word = match mode {
+        Mode::Real => "real",
+        Mode::Test => "test",
+    };
+    conn.execute("insert into meta (key, value) values ('mode', ?1) on conflict (key) do nothing", [word])?;
+    let kept: String = conn.query_row("select value from meta where key = 'mode'", [], |row| row.get(0))?;
+    match (mode, kept == word) {
+        (_, true) => Ok(()),
+        (Mode::Test, false) => {
+            Err(StoreError::WrongMode("this store was made for real use: test mode does not open it"))
+        }
+        (Mode::Real, false) => {
+            Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
+        }
+    }
 }

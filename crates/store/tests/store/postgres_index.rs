@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lazaret_core::cursor::{LastKey, Sort};
 use lazaret_core::filter::Filter;
 use lazaret_core::id::IncidentId;
+use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_store::Store;
 use lazaret_store::incident::{IncidentQuery, IncidentSort};
@@ -14,6 +15,7 @@ use lazaret_store::page::PageQuery;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::search::SuggestKey;
 use lazaret_store::sqlite::Mode;
+use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::testing::plans::{self, Plan};
 use tokio_postgres::NoTls;
@@ -40,12 +42,13 @@ select 'v1:unused ' || n, ('019a0000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'
   from generate_series(1, 2) as n;
 insert into dead_letter_queue (id, event_id, subscriber_id, error_message, error_type, retry_count, status,
        resolution_timestamp, created_at, updated_at, source, tenant, type, queue, aggregate, class, fingerprint, place,
-       life, died_at, retention_at, words)
+       life, died_at, retention_at, words, held_at)
 select (lpad(to_hex(l.ms), 12, '0') || '70008000' || lpad(to_hex(l.n), 12, '0'))::uuid, 'e' || l.n,
        'subscriber ' || l.odd, '', 'Error' || l.odd, 0, case l.odd when 1 then 'discarded' else 'pending' end,
        case l.odd when 1 then l.at end, l.at, l.at, 'source ' || l.odd, 'tenant ' || l.odd, 'type ' || l.odd,
        'queue ' || l.odd, 'order ' || l.n, case l.odd when 1 then 'malformed' else 'transient' end,
-       'v1:' || l.odd + 1, 'live', 1, l.at, l.at, ''
+       'v1:' || l.odd + 1, 'live', 1, l.at, l.at,
+       array_to_tsvector(case l.odd when 1 then array['strange'] else array['usual'] end), case l.odd when 1 then l.at end
   from (select n, ms, to_timestamp(ms / 1000.0)::timestamptz(3) as at, (n % 1000 = 7)::int as odd
           from (select n, 1763175600000 - ($1 - n) * 250000 as ms
                   from generate_series(1, $1::bigint) as n) as moments) as l;
@@ -72,6 +75,8 @@ async fn filled() -> (TestDatabase, Arc<PostgresStore>) {
     tokio::spawn(connection);
     client.batch_execute("set search_path to lazaret, public").await.unwrap();
     client.batch_execute(&FILL.replace("$1", &LETTERS.to_string())).await.unwrap();
+    // What was put in at once waits beside the index of words until somebody vacuums.
+    client.batch_execute("vacuum analyze dead_letter_queue").await.unwrap();
     let store = Arc::new(PostgresStore::open(&database.url(), Mode::Test).await.unwrap());
     (database, store)
 }
@@ -106,6 +111,10 @@ async fn a_page_of_letters_is_read_from_an_index() {
         ("event:e7777".into(), "_event_id_died_at_id_idx"),
         ("aggregate:\"order 7777\"".into(), "_aggregate_died_at_id_idx"),
         (format!("incident:{}", incident(2)), "_fingerprint_died_at_id_idx"),
+        ("text:strange".into(), "_words_idx"),
+        ("held:yes".into(), "_held_at_id_idx"),
+        ("since:2025-10-01T00:00:00Z until:2025-10-08T00:00:00Z".into(), "_died_at_id_idx"),
+        ("age:>30d".into(), "_died_at_id_idx"),
         // What most letters have: any index will do that gives them in order.
         ("queue:\"queue 0\"".into(), "_died_at_id_idx"),
         ("status:pending".into(), "_died_at_id_idx"),
@@ -129,6 +138,26 @@ async fn a_page_of_letters_is_read_from_an_index() {
                 break;
             }
         }
+    }
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_add_up_counters_and_look_at_the_ends() {
+    let (_database, store) = filled().await;
+    for (of, ends) in [
+        (StatsOf::All, "_died_at_id_idx"),
+        (StatsOf::Only(Status::Discarded), "_status_died_at_id_idx"),
+        (StatsOf::Jobs(Status::Pending), "_died_at_id_idx"),
+    ] {
+        let (stats, plans) = plans::of(store.stats(of)).await;
+        stats.unwrap();
+        for plan in &plans {
+            let index = if plan.sql.contains("from counters") { "counters_pkey" } else { ends };
+            assert!(uses(plan, index), "{of:?}: {plan:#?}");
+            assert!(plan.rows_most() <= 10, "{of:?}: {plan:#?}");
+        }
+        assert!(plans.iter().any(|plan| plan.sql.contains("from dead_letter_queue")), "{plans:#?}");
     }
     store.close().await.unwrap();
 }

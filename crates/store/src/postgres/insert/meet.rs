@@ -108,7 +108,7 @@ pub(super) async fn meet(
         .map(|((_, attempt), ordinal)| NewAttempt { letter: id, ordinal, life, attempt })
         .collect();
     let last = met.attempts_last + added.len() as u32;
-    add_attempts(write, &added).await?;
+    add_attempts(&write.conn, &added).await?;
     match next {
         None => {
             if !added.is_empty() {

@@ -6,6 +6,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 
 use super::super::cell::{At, Uid, clean};
+use super::super::conn::Conn;
 use super::super::extract::Extract;
 use super::super::writer::Write;
 use super::New;
@@ -34,7 +35,7 @@ pub(in super::super) fn chunks<R>(mut rows: &[R], bytes: impl Fn(&R) -> usize) -
     chunks
 }
 
-const ADD_LETTERS: &str = "
+pub(super) const ADD_LETTERS: &str = "
 insert into dead_letter_queue (id, event_id, subscriber_id, original_event, error_message, error_type, error_code,
        error_stack_trace, error_context, retry_history, retry_count, max_retries, status, created_at, updated_at,
        source, tenant, type, queue, aggregate, schema_version, class, fingerprint, place, life, previous, died_at,
@@ -51,56 +52,54 @@ select l.id, l.event_id, l.subscriber_id, l.original_event::jsonb, l.error_messa
           error_context, retry_history, retry_count, max_retries, created_at, source, tenant, type, queue, aggregate,
           schema_version, class, fingerprint, previous, died_at, words)";
 
-pub(super) async fn add_letters(write: &Write, new: &[New<'_>]) -> Result<(), StoreError> {
+pub(super) async fn add_letters(conn: &Conn, new: &[New<'_>]) -> Result<(), StoreError> {
     let bytes = |new: &New<'_>| {
         let extract = new.incoming.extract.as_ref().map_or(0, Extract::bytes);
         extract + new.prepared().words.len() + limits::MESSAGE_BYTES_LISTED
     };
     for chunk in chunks(new, bytes) {
-        add_letters_at_once(write, chunk).await?;
+        add_letters_at_once(conn, chunk).await?;
     }
     Ok(())
 }
 
-async fn add_letters_at_once(write: &Write, new: &[New<'_>]) -> Result<(), StoreError> {
+async fn add_letters_at_once(conn: &Conn, new: &[New<'_>]) -> Result<(), StoreError> {
     let nothing = Extract::default();
     let extract: Vec<&Extract> =
         column(new, |new: &New<'_>| new.incoming.extract.as_ref().unwrap_or(&nothing));
     let prepared: Vec<&Prepared> = column(new, |new| new.prepared());
-    write
-        .conn
-        .execute(
-            ADD_LETTERS,
-            &[
-                &Status::Pending.name(),
-                &Place::Live.name(),
-                &column(&prepared, |one| Uid(*one.admitted.id.bytes())),
-                &column(&prepared, |one| one.admitted.captured.message_id.as_str()),
-                &column(&prepared, |one| one.admitted.captured.subscriber.as_deref()),
-                &column(&extract, |one| one.original_event.as_deref()),
-                &column(&prepared, |one| one.fatal().message.as_str()),
-                &column(&prepared, |one| one.fatal().error_type.as_str()),
-                &column(&prepared, |one| one.fatal().error_code.as_deref()),
-                &column(&extract, |one| one.error_stack_trace.as_deref()),
-                &column(&extract, |one| one.error_context.as_deref()),
-                &column(&extract, |one| one.retry_history.as_deref()),
-                &column(&prepared, |one| i64::from(one.admitted.captured.retry_count)),
-                &column(&prepared, |one| one.admitted.captured.max_retries.map(i64::from)),
-                &column(&prepared, |one| At(one.admitted.captured_at)),
-                &column(&prepared, |one| one.admitted.captured.source.as_str()),
-                &column(&prepared, |one| one.admitted.captured.tenant.as_deref()),
-                &column(&prepared, |one| one.admitted.captured.letter_type.as_str()),
-                &column(&prepared, |one| one.admitted.captured.queue.as_str()),
-                &column(&prepared, |one| one.admitted.captured.aggregate.as_deref()),
-                &column(&prepared, |one| one.admitted.captured.schema_version.as_deref()),
-                &column(&prepared, |one| one.admitted.class.name()),
-                &column(&prepared, |one| one.admitted.grouping.fingerprint.as_str()),
-                &column(new, |new| new.previous.map(|id| Uid(*id.bytes()))),
-                &column(&prepared, |one| At(one.admitted.died_at)),
-                &column(&prepared, |one| one.words.as_str()),
-            ],
-        )
-        .await?;
+    conn.execute(
+        ADD_LETTERS,
+        &[
+            &Status::Pending.name(),
+            &Place::Live.name(),
+            &column(&prepared, |one| Uid(*one.admitted.id.bytes())),
+            &column(&prepared, |one| one.admitted.captured.message_id.as_str()),
+            &column(&prepared, |one| one.admitted.captured.subscriber.as_deref()),
+            &column(&extract, |one| one.original_event.as_deref()),
+            &column(&prepared, |one| one.fatal().message.as_str()),
+            &column(&prepared, |one| one.fatal().error_type.as_str()),
+            &column(&prepared, |one| one.fatal().error_code.as_deref()),
+            &column(&extract, |one| one.error_stack_trace.as_deref()),
+            &column(&extract, |one| one.error_context.as_deref()),
+            &column(&extract, |one| one.retry_history.as_deref()),
+            &column(&prepared, |one| i64::from(one.admitted.captured.retry_count)),
+            &column(&prepared, |one| one.admitted.captured.max_retries.map(i64::from)),
+            &column(&prepared, |one| At(one.admitted.captured_at)),
+            &column(&prepared, |one| one.admitted.captured.source.as_str()),
+            &column(&prepared, |one| one.admitted.captured.tenant.as_deref()),
+            &column(&prepared, |one| one.admitted.captured.letter_type.as_str()),
+            &column(&prepared, |one| one.admitted.captured.queue.as_str()),
+            &column(&prepared, |one| one.admitted.captured.aggregate.as_deref()),
+            &column(&prepared, |one| one.admitted.captured.schema_version.as_deref()),
+            &column(&prepared, |one| one.admitted.class.name()),
+            &column(&prepared, |one| one.admitted.grouping.fingerprint.as_str()),
+            &column(new, |new| new.previous.map(|id| Uid(*id.bytes()))),
+            &column(&prepared, |one| At(one.admitted.died_at)),
+            &column(&prepared, |one| one.words.as_str()),
+        ],
+    )
+    .await?;
     Ok(())
 }
 
@@ -125,44 +124,53 @@ select v.letter, v.life, v.captured_at, v.died_at, v.class, v.fingerprint, v.con
 
 /// Stores lives; each gets its place in the order of capture at the commit.
 pub(in super::super) async fn add_lives(write: &mut Write, lives: &[NewLife<'_>]) -> Result<(), StoreError> {
+    put_lives(&write.conn, lives).await?;
+    tell_lives(write, lives);
+    Ok(())
+}
+
+/// Keeps lives in mind for the commit, which gives each its place in the order of capture.
+pub(super) fn tell_lives(write: &mut Write, lives: &[NewLife<'_>]) {
+    write.told.lives.extend(lives.iter().map(|life| (life.letter, life.life)));
+}
+
+/// Stores the rows alone.
+pub(super) async fn put_lives(conn: &Conn, lives: &[NewLife<'_>]) -> Result<(), StoreError> {
     let bytes = |life: &NewLife<'_>| {
         let reported = life.prepared.reported.as_ref().map_or(0, Vec::len);
         life.prepared.body.len() + life.prepared.headers.as_ref().map_or(0, String::len) + reported
     };
     for chunk in chunks(lives, bytes) {
-        add_lives_at_once(write, chunk).await?;
+        add_lives_at_once(conn, chunk).await?;
     }
-    write.told.lives.extend(lives.iter().map(|life| (life.letter, life.life)));
     Ok(())
 }
 
-async fn add_lives_at_once(write: &Write, lives: &[NewLife<'_>]) -> Result<(), StoreError> {
-    write
-        .conn
-        .execute(
-            ADD_LIVES,
-            &[
-                &column(lives, |life| Uid(*life.letter.bytes())),
-                &column(lives, |life| life.life as i32),
-                &column(lives, |life| At(life.prepared.admitted.captured_at)),
-                &column(lives, |life| At(life.prepared.admitted.died_at)),
-                &column(lives, |life| life.prepared.admitted.class.name()),
-                &column(lives, |life| life.prepared.admitted.grouping.fingerprint.as_str()),
-                &column(lives, |life| clean(life.prepared.admitted.captured.envelope.content_type())),
-                &column(lives, |life| life.prepared.headers.as_deref()),
-                &column(lives, |life| life.prepared.body.as_slice()),
-                &column(lives, |life| life.prepared.admitted.captured.envelope.body().len() as i64),
-                &column(lives, |life| life.prepared.admitted.captured.envelope.sha256().as_slice()),
-                &column(lives, |life| life.fatal as i32),
-                &column(lives, |life| i64::from(life.prepared.admitted.captured.retry_count)),
-                &column(lives, |life| life.prepared.admitted.captured.max_retries.map(i64::from)),
-                &column(lives, |life| {
-                    life.prepared.admitted.captured.mark.map(|mark| Uid(*mark.redrive.bytes()))
-                }),
-                &column(lives, |life| life.prepared.reported.as_deref()),
-            ],
-        )
-        .await?;
+async fn add_lives_at_once(conn: &Conn, lives: &[NewLife<'_>]) -> Result<(), StoreError> {
+    conn.execute(
+        ADD_LIVES,
+        &[
+            &column(lives, |life| Uid(*life.letter.bytes())),
+            &column(lives, |life| life.life as i32),
+            &column(lives, |life| At(life.prepared.admitted.captured_at)),
+            &column(lives, |life| At(life.prepared.admitted.died_at)),
+            &column(lives, |life| life.prepared.admitted.class.name()),
+            &column(lives, |life| life.prepared.admitted.grouping.fingerprint.as_str()),
+            &column(lives, |life| clean(life.prepared.admitted.captured.envelope.content_type())),
+            &column(lives, |life| life.prepared.headers.as_deref()),
+            &column(lives, |life| life.prepared.body.as_slice()),
+            &column(lives, |life| life.prepared.admitted.captured.envelope.body().len() as i64),
+            &column(lives, |life| life.prepared.admitted.captured.envelope.sha256().as_slice()),
+            &column(lives, |life| life.fatal as i32),
+            &column(lives, |life| i64::from(life.prepared.admitted.captured.retry_count)),
+            &column(lives, |life| life.prepared.admitted.captured.max_retries.map(i64::from)),
+            &column(lives, |life| {
+                life.prepared.admitted.captured.mark.map(|mark| Uid(*mark.redrive.bytes()))
+            }),
+            &column(lives, |life| life.prepared.reported.as_deref()),
+        ],
+    )
+    .await?;
     Ok(())
 }
 
@@ -174,7 +182,7 @@ pub(in super::super) struct NewAttempt<'a> {
     pub attempt: &'a PreparedAttempt,
 }
 
-const ADD_ATTEMPTS: &str = "
+pub(super) const ADD_ATTEMPTS: &str = "
 insert into attempts (letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail)
 select a.letter, a.ordinal, a.life, a.identity, a.at, a.duration_ms, a.error_type, a.error_code, a.message, a.detail
   from unnest($1::uuid[], $2::integer[], $3::integer[], $4::bytea[], $5::timestamptz[], $6::bigint[], $7::text[],
@@ -182,30 +190,28 @@ select a.letter, a.ordinal, a.life, a.identity, a.at, a.duration_ms, a.error_typ
     as a (letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail)";
 
 pub(in super::super) async fn add_attempts(
-    write: &Write,
+    conn: &Conn,
     attempts: &[NewAttempt<'_>],
 ) -> Result<(), StoreError> {
     let bytes =
         |new: &NewAttempt<'_>| new.attempt.message.len() + new.attempt.detail.as_ref().map_or(0, Vec::len);
     for chunk in chunks(attempts, bytes) {
-        write
-            .conn
-            .execute(
-                ADD_ATTEMPTS,
-                &[
-                    &column(chunk, |new| Uid(*new.letter.bytes())),
-                    &column(chunk, |new| new.ordinal as i32),
-                    &column(chunk, |new| new.life as i32),
-                    &column(chunk, |new| new.attempt.identity.0.as_slice()),
-                    &column(chunk, |new| new.attempt.at.map(|ms| At(Time::from_ms(ms)))),
-                    &column(chunk, |new| new.attempt.duration_ms),
-                    &column(chunk, |new| new.attempt.error_type.as_str()),
-                    &column(chunk, |new| new.attempt.error_code.as_deref()),
-                    &column(chunk, |new| new.attempt.message.as_str()),
-                    &column(chunk, |new| new.attempt.detail.as_deref()),
-                ],
-            )
-            .await?;
+        conn.execute(
+            ADD_ATTEMPTS,
+            &[
+                &column(chunk, |new| Uid(*new.letter.bytes())),
+                &column(chunk, |new| new.ordinal as i32),
+                &column(chunk, |new| new.life as i32),
+                &column(chunk, |new| new.attempt.identity.0.as_slice()),
+                &column(chunk, |new| new.attempt.at.map(|ms| At(Time::from_ms(ms)))),
+                &column(chunk, |new| new.attempt.duration_ms),
+                &column(chunk, |new| new.attempt.error_type.as_str()),
+                &column(chunk, |new| new.attempt.error_code.as_deref()),
+                &column(chunk, |new| new.attempt.message.as_str()),
+                &column(chunk, |new| new.attempt.detail.as_deref()),
+            ],
+        )
+        .await?;
     }
     Ok(())
 }

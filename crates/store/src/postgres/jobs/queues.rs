@@ -34,7 +34,11 @@ impl Depths {
         }
     }
 
-    pub async fn flush(self, write: &Write) -> Result<(), StoreError> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub async fn flush(self, conn: &Conn) -> Result<(), StoreError> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -47,16 +51,11 @@ impl Depths {
         else {
             return Err(StoreError::Corrupt("a job has another number of states".into()));
         };
-        write
-            .conn
-            .execute(
-                CHANGE,
-                &[
-                    &names, &at, scheduled, available, pending, active, completed, retryable, cancelled,
-                    discarded,
-                ],
-            )
-            .await?;
+        conn.execute(
+            CHANGE,
+            &[&names, &at, scheduled, available, pending, active, completed, retryable, cancelled, discarded],
+        )
+        .await?;
         Ok(())
     }
 }
@@ -75,7 +74,7 @@ const fn place(state: JobState) -> usize {
     }
 }
 
-const CHANGE: &str = "
+pub(in super::super) const CHANGE: &str = "
 insert into queues (name, paused, created_at, scheduled, available, pending, active, completed, retryable, cancelled,
        discarded)
 select q.name, false, q.at, q.scheduled, q.available, q.pending, q.active, q.completed, q.retryable, q.cancelled,

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::try_join;
 use lazaret_core::limits;
 use tokio::sync::mpsc;
 
 use super::super::changes::CHANNEL;
 use super::super::conn::Conn;
 use super::super::failure::{Kind, kind_of};
+use super::super::jobs::queues;
 use super::super::{events, insert};
 use super::request::{Capture, Request, Work, broken};
 use super::{Company, Surroundings, Write};
@@ -222,8 +224,14 @@ async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreEr
 /// Writes what was only added up so far. Positions come last: whoever gets one holds up all others until the commit.
 async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
     std::mem::take(&mut write.tally).flush(write).await?;
-    std::mem::take(&mut write.depths).flush(write).await?;
-    events::flush(write).await
+    let (depths, told) = (std::mem::take(&mut write.depths), std::mem::take(&mut write.told));
+    if depths.is_empty() {
+        return events::flush(&write.conn, told).await;
+    }
+    // Prepared first: then the queues are sent, and locked, before the positions.
+    write.conn.prepare(queues::CHANGE).await?;
+    let ((), newest) = try_join(depths.flush(&write.conn), events::flush(&write.conn, told)).await?;
+    Ok(newest)
 }
 
 async fn abandon(conn: Conn, error: StoreError) -> Ended {

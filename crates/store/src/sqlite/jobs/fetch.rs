@@ -16,6 +16,7 @@ use super::queues::{Depths, is_paused};
 use super::row::{self, Packed};
 use super::tell;
 use crate::StoreError;
+use crate::job::handed::Handed;
 use crate::job::{JobEvent, StoredJob, key_of};
 use crate::worker::Wish;
 
@@ -79,7 +80,12 @@ pub(in crate::sqlite) fn anything(conn: &Connection, asked: &Fetch) -> Result<bo
     Ok(false)
 }
 
-pub(in crate::sqlite) fn fetch(write: &mut Write<'_>, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
+/// Remembers what it hands out, in the order of commits: a job that comes again under an old id is remembered after it.
+pub(in crate::sqlite) fn fetch(
+    write: &mut Write<'_>,
+    asked: &Fetch,
+    handed: &Handed,
+) -> Result<Vec<Job>, StoreError> {
     let mut depths = Depths::default();
     let mut fetched = Vec::new();
     // Asked again: the wish may have been written since a reader looked.
@@ -99,7 +105,9 @@ pub(in crate::sqlite) fn fetch(write: &mut Write<'_>, asked: &Fetch) -> Result<V
                     may_expire = may_expire.saturating_sub(1);
                     expire(write, job, version, asked.at, &mut depths)?;
                 } else {
-                    fetched.push(take(write, job, asked, &mut depths)?);
+                    let job = take(write, job, asked, &mut depths)?;
+                    handed.remember(&job, version + 1);
+                    fetched.push(job);
                 }
             }
             // Only what has expired makes room for another look.
