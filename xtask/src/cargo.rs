@@ -16,7 +16,10 @@ pub(crate) fn test_args(test_args: &[String]) -> Vec<String> {
 /// A release build, so that the server is killed in its work and not in its start.
 pub(crate) fn torture_args() -> Vec<String> {
     let args = ["test", "--release", "--locked", "--package", "lazaret", "--test", "cli"];
-    with_trailing(&args, &["torture::", "race::", "--nocapture"].map(str::to_owned))
+    with_trailing(
+        &args,
+        &["torture::", "race::", "many::", "away::", "--nocapture", "--test-threads=1"].map(str::to_owned),
+    )
 }
 
 pub(crate) fn bench_args(bench_args: &[String]) -> Vec<String> {
@@ -74,7 +77,7 @@ mod tests {
     fn torture_runs_the_torture_tests_alone() {
         assert_eq!(
             torture_args().join(" "),
-            "test --release --locked --package lazaret --test cli -- torture:: race:: --nocapture"
+            "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: --nocapture --test-threads=1"
         );
     }
 

@@ -13,6 +13,12 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["postgresql"],
         "keeps the letters of the shared store; each test process starts its own server",
     ),
+    need(
+        "OpenSSL",
+        &["openssl"],
+        &["openssl"],
+        "makes the certificates of the PostgreSQL that is asked over TLS",
+    ),
     need("Python 3", &["python3"], &["python3"], "runs examples/worker.py"),
     need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs"),
 ];

@@ -22,8 +22,11 @@ Tasks:
   torture [--rounds N] [--seed N]
       Kill the server in a stream of reports, again and again, and look for lost letters;
       then in a race of workers and operators for jobs, and look for jobs that are lost,
-      in two places or run twice.
-      --rounds N       how often to kill it, and three times for every 20 in the race
+      in two places or run twice. Then the same with three servers on one PostgreSQL, of
+      which one is killed again and again; with PostgreSQL stopped and started again; and
+      with a standby that takes over.
+      --rounds N       how often to kill it; three times for every 20 in the race, one of
+                       three for every 7, and PostgreSQL is stopped for every 5
                        [default: 200]
       --seed N         when to kill it; a random one is printed [default: random]
 

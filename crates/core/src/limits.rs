@@ -1,6 +1,14 @@
 //! Every limit in one place, each with its reason. A limit that an operator may change is the default of a key under
 //! `[limits]`; the others are part of the contract.
 
+mod shared;
+
+pub use shared::{
+    CLOCK_CHECK_MS, CLOCK_OFF_MS_MAX, CLOCK_SAMPLES, EMPTY_MONTH_KEPT_MS, POSTGRES_CONNECT_MS_MAX,
+    POSTGRES_IDLE_MS_MAX, POSTGRES_LOCK_MS_MAX, POSTGRES_READERS_MAX, POSTGRES_RETRY_MS,
+    POSTGRES_SILENCE_MS_MAX, POSTGRES_WRITE_MS_MAX,
+};
+
 /// Letters in one JSON batch: one store transaction's worth, small enough to answer within a second.
 pub const BATCH_ITEMS_MAX: usize = 1_000;
 
@@ -536,22 +544,6 @@ pub const TRASH_EMPTIED_PER_WRITE: usize = 250;
 
 /// Ended jobs that are forgotten in one commit.
 pub const JOBS_PRUNED_PER_WRITE: usize = 500;
-
-/// Connections of one instance to PostgreSQL that read: a server takes a hundred by default, shared by all instances.
-pub const POSTGRES_READERS_MAX: usize = 8;
-
-/// How long one connection may take to be made; a server that is there answers in a tenth.
-pub const POSTGRES_CONNECT_MS_MAX: u64 = 5_000;
-
-/// How long one statement of a write may take, and how long it may wait for somebody else's lock.
-pub const POSTGRES_WRITE_MS_MAX: u64 = 60_000;
-pub const POSTGRES_LOCK_MS_MAX: u64 = 30_000;
-
-/// How long a transaction may stand still before the server ends it: an instance that hangs must not hold up the others.
-pub const POSTGRES_IDLE_MS_MAX: u64 = 30_000;
-
-/// Pause before a lost connection is made again.
-pub const POSTGRES_RETRY_MS: u64 = 500;
 
 /// How often a group of writes is done again after a deadlock or a lost connection before its callers are told.
 pub const WRITE_AGAIN_MAX: usize = 5;

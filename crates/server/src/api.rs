@@ -10,7 +10,7 @@ mod letters;
 mod metrics;
 mod ndjson;
 pub mod openapi;
-mod problem;
+pub(crate) mod problem;
 mod progress;
 mod report;
 mod rules;

@@ -7,6 +7,11 @@ use lazaret_store::StoreError;
 use lazaret_store::decision::{Decision, Expected, NewOperation, Operation, OperationState};
 
 use crate::app::App;
+use crate::config::REQUEST_MS_CEILING;
+
+/// Nobody freezes an operation any more that was opened so long ago: no request lasts longer, whatever an instance's
+/// configuration says, and clocks may be a little apart.
+const ABANDONED_AFTER_MS: i64 = REQUEST_MS_CEILING.cast_signed() + 60_000;
 
 /// What a tick got done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,4 +54,18 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     };
     app.store.work(id, app.clock.now()).await?;
     Ok(Progress::More)
+}
+
+/// Ends operations that were still being frozen when their caller went away, or the instance that served it.
+pub async fn end_abandoned(app: &App) -> Result<Progress, StoreError> {
+    if app.store.lead().await? {
+        let ended = app.store.drop_unfrozen(app.clock.now().plus_ms(-ABANDONED_AFTER_MS)).await?;
+        if ended > 0 {
+            tracing::warn!(
+                ended,
+                "{ended} operations were ended whose callers went away before they were frozen"
+            );
+        }
+    }
+    Ok(Progress::Idle)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lazaret_core::limits;
 use lazaret_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -33,40 +34,49 @@ const YIELD: Duration = Duration::from_millis(5);
 /// How long a loop waits whose work nobody misses: events too many do no harm, and rules that are changed here wake it.
 const SELDOM: Duration = Duration::from_secs(60);
 
+/// How long a loop waits whose work comes up once a month.
+const HOURLY: Duration = Duration::from_secs(3_600);
+
 /// Work that is done without being asked for.
 #[derive(Clone, Copy, Debug)]
 enum Duty {
     Operations,
+    Unfrozen,
     Jobs,
     BodyIndex,
     Regrouping,
     EventRetention,
     JobRetention,
     Trash,
+    Months,
     Replay,
 }
 
 impl Duty {
-    const ALL: [Duty; 8] = [
+    const ALL: [Duty; 10] = [
         Duty::Operations,
+        Duty::Unfrozen,
         Duty::Jobs,
         Duty::BodyIndex,
         Duty::Regrouping,
         Duty::EventRetention,
         Duty::JobRetention,
         Duty::Trash,
+        Duty::Months,
         Duty::Replay,
     ];
 
     const fn name(self) -> &'static str {
         match self {
             Duty::Operations => "operations",
+            Duty::Unfrozen => "ending operations that were abandoned",
             Duty::Jobs => "jobs that are due",
             Duty::BodyIndex => "the body index",
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
             Duty::JobRetention => "forgetting ended jobs",
             Duty::Trash => "emptying the trash",
+            Duty::Months => "taking away empty months",
             Duty::Replay => "replay rules",
         }
     }
@@ -74,12 +84,14 @@ impl Duty {
     async fn tick(self, app: &App) -> Result<Progress, StoreError> {
         match self {
             Duty::Operations => operations::tick(app).await,
+            Duty::Unfrozen => operations::end_abandoned(app).await,
             Duty::Jobs => jobs::tick(app).await,
             Duty::BodyIndex => search::tick(app).await,
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
             Duty::JobRetention => jobs::ended::prune(app).await,
             Duty::Trash => trash::empty(app).await,
+            Duty::Months => trash::drop_empty_months(app).await,
             Duty::Replay => replay::tick(app).await,
         }
     }
@@ -89,11 +101,13 @@ impl Duty {
         match self {
             // Somebody waits for it, and its chunks are small.
             Duty::Operations | Duty::Jobs => Duration::ZERO,
-            Duty::BodyIndex
+            Duty::Unfrozen
+            | Duty::BodyIndex
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
             | Duty::Trash
+            | Duty::Months
             | Duty::Replay => YIELD,
         }
     }
@@ -102,7 +116,10 @@ impl Duty {
     const fn idle(self) -> Duration {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex | Duty::Replay => IDLE,
-            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash => SELDOM,
+            Duty::Unfrozen | Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash => {
+                SELDOM
+            }
+            Duty::Months => HOURLY,
         }
     }
 
@@ -123,11 +140,13 @@ impl Duty {
                 Err(_) => REST,
             },
             Duty::Operations
+            | Duty::Unfrozen
             | Duty::BodyIndex
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
-            | Duty::Trash => self.idle(),
+            | Duty::Trash
+            | Duty::Months => self.idle(),
         }
     }
 
@@ -136,9 +155,13 @@ impl Duty {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex => true,
             // Rules change by a reload, and what is captured has its group; what dies lies for a while.
-            Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash | Duty::Replay => {
-                false
-            }
+            Duty::Unfrozen
+            | Duty::Regrouping
+            | Duty::EventRetention
+            | Duty::JobRetention
+            | Duty::Trash
+            | Duty::Months
+            | Duty::Replay => false,
         }
     }
 }
@@ -151,7 +174,8 @@ pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
     }
     let app = live.app();
     let stop = app.stopping();
-    loops.spawn(reload_tokens(app, stop));
+    loops.spawn(reload_tokens(Arc::clone(&app), stop));
+    loops.spawn(keep_time(app));
     loops
 }
 
@@ -196,6 +220,21 @@ async fn reload_tokens(app: Arc<App>, mut stop: watch::Receiver<bool>) {
         if let Err(error) = app.access.reload(app.store.as_ref()).await {
             // The tokens that are known stay in force.
             tracing::warn!(error = %error, "tokens could not be read anew");
+        }
+    }
+}
+
+/// Keeps the clock at the time of those who share the store.
+async fn keep_time(app: Arc<App>) {
+    let mut stop = app.stopping();
+    while !*stop.borrow() {
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(Duration::from_millis(limits::CLOCK_CHECK_MS)) => {}
+        }
+        if let Err(error) = app.clock.adjust(app.store.as_ref()).await {
+            // What was found last goes on to be used.
+            tracing::warn!(error = %error, "the clock could not be compared with the database's");
         }
     }
 }

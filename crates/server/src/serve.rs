@@ -100,7 +100,8 @@ where
 {
     let mut signals = Signals::listen()?;
     let opened = stores::open(&config, mode).await?;
-    let app = App::new(Arc::clone(&opened.store), config, Clock::System, mode == Mode::Test).await?;
+    let clock = Clock::of(opened.store.as_ref(), Clock::System).await?;
+    let app = App::new(Arc::clone(&opened.store), config, clock, mode == Mode::Test).await?;
     check_doors(&app)?;
     let address = app.config.listen.clone();
     let failed = |source| ServeError::Listen { address, source };

@@ -2,7 +2,7 @@
 
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{LetterId, OperationId};
-use lazaret_core::lifecycle::{Action, Refused};
+use lazaret_core::lifecycle::{Action, Refused, Status};
 use lazaret_core::time::Time;
 
 use crate::audit::Actor;
@@ -92,6 +92,8 @@ pub struct Decision {
     pub actor: Actor,
     pub reason: Option<String>,
     pub at: Time,
+    /// Only of a letter that stands so, if it matters how it stood when it was decided on.
+    pub from: Option<Status>,
 }
 
 /// What a decision did to one letter.

@@ -77,13 +77,11 @@ use crate::trash::Trashed;
 use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
-use failure::{Kind, kind_of};
 use insert::Incoming;
 use leader::Leader;
 use months::Months;
 use readers::Readers;
 use replays::Rounds;
-use transfer::{Columns, Packed};
 use writer::Writer;
 
 #[derive(Debug)]
@@ -230,20 +228,7 @@ impl Store for PostgresStore {
     }
 
     async fn import(&self, letters: Vec<Import>, by: Actor, at: Time) -> Result<Vec<Imported>, StoreError> {
-        let packed = off_thread(|| letters.into_iter().map(Packed::new).collect()).await?;
-        self.months.ensure(&self.lanes, packed.iter().map(|one| one.letter().id.at())).await?;
-        let asked = Arc::new((packed, by, at));
-        // Nobody joins its commit: each takes its keys in order, but two after each other do not.
-        let weight = limits::COMMIT_LETTERS_MAX;
-        let import = |columns: Columns| {
-            self.writer.write_long(weight, (Arc::clone(&asked), columns), |write, (asked, columns)| {
-                Box::pin(transfer::import(write, &asked.0, *columns, &asked.1, asked.2))
-            })
-        };
-        match import(Columns::All).await {
-            Err(error) if kind_of(&error) == Kind::Value => import(Columns::Bare).await,
-            result => self.months.after(result),
-        }
+        transfer::bring_in(self, letters, by, at).await
     }
 
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError> {
@@ -274,11 +259,7 @@ impl Store for PostgresStore {
     }
 
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
-        self.writer
-            .write_long(limits::DECISION_ROWS_PER_WRITE, (operation, at), |write, asked| {
-                Box::pin(operations::work(write, asked.0, asked.1))
-            })
-            .await
+        operations::work_on(self, operation, at).await
     }
 
     async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
@@ -286,12 +267,7 @@ impl Store for PostgresStore {
     }
 
     async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        let dropped = self
-            .writer
-            .write(1, opened_before, |write, asked| Box::pin(operations::drop_unfrozen(write, *asked)))
-            .await?;
-        operations::drop_lists(&self.writer).await?;
-        Ok(dropped)
+        operations::end_unfrozen(self, opened_before).await
     }
 
     async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -554,6 +530,18 @@ impl Store for PostgresStore {
 
     async fn lead(&self) -> Result<bool, StoreError> {
         self.leader.lead().await
+    }
+
+    fn leads(&self) -> bool {
+        self.leader.leads()
+    }
+
+    async fn now(&self) -> Result<Option<Time>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(opening::clock(conn))).await.map(Some)
+    }
+
+    async fn drop_empty_months(&self, before: Time) -> Result<u64, StoreError> {
+        self.months.drop_empty(self.leader.address(), before).await
     }
 
     async fn reset(&self) -> Result<(), StoreError> {

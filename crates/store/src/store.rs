@@ -269,6 +269,22 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Whether this instance does the periodic work now.
     async fn lead(&self) -> Result<bool, StoreError>;
 
+    /// The same as it was found when it was asked last, without asking. A store of one process is always led by it.
+    fn leads(&self) -> bool {
+        true
+    }
+
+    /// What time it is where the store is, if that may be another machine than this one.
+    async fn now(&self) -> Result<Option<Time>, StoreError> {
+        Ok(None)
+    }
+
+    /// Takes away what a store keeps for months before the one of `before` that hold no letter any more; says for how
+    /// many. Only a store that is divided by months has anything to take away.
+    async fn drop_empty_months(&self, _before: Time) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     /// Forgets everything but the tokens; only a store made in test mode can.
     async fn reset(&self) -> Result<(), StoreError>;
 

@@ -6,6 +6,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot have its database has failed")]
 
+pub mod own;
 pub mod plans;
 
 use std::io::Write as _;
@@ -124,9 +125,12 @@ impl Drop for TestDatabase {
 }
 
 fn url(server: &Server, database: &str) -> String {
-    // The socket's folder is the host, written as a URL wants it.
-    let host = server.folder.display().to_string().replace('/', "%2F");
-    format!("postgres://postgres@{host}/{database}")
+    format!("postgres://postgres@{}/{database}", host(&server.folder))
+}
+
+/// The socket's folder is the host, written as a URL wants it.
+fn host(folder: &Path) -> String {
+    folder.display().to_string().replace('/', "%2F")
 }
 
 fn server(care: Care) -> &'static Server {
@@ -226,19 +230,32 @@ wait "$server"
 rm -rf "$2"
 "#;
 
-fn start(care: Care) -> Server {
-    let programs = programs();
+/// A folder for a server, which is its owner.
+fn folder() -> PathBuf {
     let folder = tempfile::Builder::new().prefix("lazaret-pg-").tempdir().expect("a folder").keep();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("ours to change");
+    give_to_server(&folder);
+    folder
+}
+
+fn give_to_server(path: &Path) {
     if let Some((user, group)) = server_user() {
-        std::os::unix::fs::chown(&folder, Some(user), Some(group)).expect("root may");
+        std::os::unix::fs::chown(path, Some(user), Some(group)).expect("root may");
     }
+}
+
+fn make_cluster(programs: &Path, folder: &Path) {
     let made = as_server(&programs.join("initdb"))
         .args(["-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-U", "postgres", "-D"])
         .arg(folder.join("data"))
         .output()
         .expect("initdb runs");
     assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+fn start(care: Care) -> Server {
+    let (programs, folder) = (programs(), folder());
+    make_cluster(&programs, &folder);
     let shell = as_server(Path::new("sh"))
         .args(["-c", SHELL, "sh"])
         .args([&programs, &folder])

@@ -133,7 +133,7 @@ impl Feed {
 
 fn decision(verb: Verb, by: String, reason: String, at: Time) -> Decision {
     let actor = Actor { name: by, role: "operator".into(), request: None };
-    Decision { verb, actor, reason: Some(reason), at }
+    Decision { verb, actor, reason: Some(reason), at, from: None }
 }
 
 /// All at once: the writer takes what is waiting into one commit.

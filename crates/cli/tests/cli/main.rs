@@ -3,20 +3,25 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod away;
 mod configuration;
 mod decisions;
 mod demo;
+mod doors;
 mod examples;
 mod failures;
 mod incidents;
 mod jobs;
 mod letters;
+mod load;
 mod man;
+mod many;
 mod race;
 mod reload;
 mod rules;
 mod running;
 mod scripted;
+mod secret;
 mod shared;
 mod tail;
 mod torture;

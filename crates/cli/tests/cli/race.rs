@@ -6,15 +6,16 @@
 //! `cargo xtask torture` sets them.
 
 mod account;
-mod verify;
+pub mod verify;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, mpsc};
+use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use crate::torture::{Random, Server, call};
-use account::{Accounts, Lost};
+use crate::doors::{Database, Doors, Lost};
+use crate::torture::{Random, Server, setting};
+use account::Accounts;
 
 const WORKERS: u64 = 16;
 
@@ -31,43 +32,21 @@ const RESERVED_MS: u64 = 3_600_000;
 
 #[test]
 fn each_job_ends_in_one_place_whoever_races_for_it_and_whenever_the_server_is_killed() {
-    let setting = |name: &str, default: u64| {
-        std::env::var(name)
-            .ok()
-            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-    };
     // Three kills for every twenty of the other torture, which are shorter.
     let kills = (setting("LAZARET_TORTURE_ROUNDS", 0) * 3 / 20).max(3);
     let seed = setting("LAZARET_TORTURE_SEED", 42);
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random(seed);
     let mut server = Server::start(folder.path());
-    let race = Race {
-        accounts: Accounts::default(),
-        door: Door::default(),
-        steps: AtomicU64::new(0),
-        steps_max: STEPS_PER_KILL * (kills + 1),
-    };
-    race.door.open(&server.address);
-    let mut killed = Vec::new();
-    for kill in 1..=kills {
-        killed.push(STEPS_PER_KILL * kill - random.below(STEPS_PER_KILL / 2));
-    }
-    std::thread::scope(|scope| {
-        let (stepped, steps) = mpsc::channel();
-        for number in 0..WORKERS {
-            let (race, stepped, random) = (&race, stepped.clone(), Random(random.next()));
-            let worker = Worker { number, random, held: Vec::new(), race };
-            scope.spawn(move || worker.run(&stepped));
-        }
-        drop(stepped);
-        // Ends when the last worker has ended, well or badly.
-        for (done, ()) in (1_u64..).zip(steps) {
-            if killed.contains(&done) {
-                server.kill();
-                server = Server::start(folder.path());
-                race.door.open(&server.address);
-            }
+    let doors = Doors::new(&[&server.address], Database::Sure);
+    let killed: Vec<u64> =
+        (1..=kills).map(|kill| STEPS_PER_KILL * kill - random.below(STEPS_PER_KILL / 2)).collect();
+    let race = Race::new(&doors, STEPS_PER_KILL * (kills + 1));
+    race.run(WORKERS, &mut random, |done| {
+        if killed.contains(&done) {
+            server.kill();
+            server = Server::start(folder.path());
+            doors.open(0, &server.address);
         }
     });
     verify::drain(&server.address, &race.accounts);
@@ -78,34 +57,33 @@ fn each_job_ends_in_one_place_whoever_races_for_it_and_whenever_the_server_is_ki
 }
 
 /// What the workers share.
-struct Race {
-    accounts: Accounts,
-    door: Door,
+pub struct Race<'a> {
+    pub accounts: Accounts,
+    doors: &'a Doors,
     steps: AtomicU64,
     steps_max: u64,
 }
 
-/// Where the server is. Each start opens another door.
-#[derive(Default)]
-struct Door {
-    place: Mutex<(u64, String)>,
-    opened: Condvar,
-}
-
-impl Door {
-    fn open(&self, address: &str) {
-        let mut place = self.place.lock().unwrap();
-        *place = (place.0 + 1, address.to_owned());
-        self.opened.notify_all();
+impl<'a> Race<'a> {
+    pub fn new(doors: &'a Doors, steps_max: u64) -> Race<'a> {
+        Race { accounts: Accounts::default(), doors, steps: AtomicU64::new(0), steps_max }
     }
 
-    fn find(&self) -> (u64, String) {
-        self.place.lock().unwrap().clone()
-    }
-
-    /// Waits until the server has been started again.
-    fn await_after(&self, count: u64) {
-        drop(self.opened.wait_while(self.place.lock().unwrap(), |place| place.0 <= count).unwrap());
+    /// Lets workers race to the end; `meanwhile` is called after each step with how many there were.
+    pub fn run(&self, workers: u64, random: &mut Random, mut meanwhile: impl FnMut(u64)) {
+        std::thread::scope(|scope| {
+            let (stepped, steps) = mpsc::channel();
+            for number in 0..workers {
+                let (stepped, random) = (stepped.clone(), Random(random.next()));
+                let worker = Worker { number, random, held: Vec::new(), race: self };
+                scope.spawn(move || worker.run(&stepped));
+            }
+            drop(stepped);
+            // Ends when the last worker has ended, well or badly.
+            for (done, ()) in (1_u64..).zip(steps) {
+                meanwhile(done);
+            }
+        });
     }
 }
 
@@ -114,7 +92,7 @@ struct Worker<'a> {
     number: u64,
     random: Random,
     held: Vec<String>,
-    race: &'a Race,
+    race: &'a Race<'a>,
 }
 
 impl Worker<'_> {
@@ -150,14 +128,8 @@ impl Worker<'_> {
         }
     }
 
-    /// One request; nothing if the server was killed before it answered, which leaves open what came of it.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value), Lost> {
-        let (count, address) = self.race.door.find();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        call(&address, method, &format!("/ojs/v1{path}"), "application/json", &body).ok_or_else(|| {
-            self.race.door.await_after(count);
-            Lost
-        })
+        self.race.doors.ask(method, &format!("/ojs/v1{path}"), body)
     }
 
     fn worker_id(&self) -> String {
@@ -295,6 +267,10 @@ impl Worker<'_> {
                 let of = |name: &str| answer[name].as_u64().unwrap();
                 assert_eq!(of("matched"), of("succeeded") + of("failed"), "{answer}");
                 self.race.accounts.bulk_retried(of("succeeded"));
+                // Of those that failed because the database went, nobody knows.
+                if of("failed") > 0 {
+                    self.race.accounts.lose_bulk();
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! `LAZARET_TORTURE_ROUNDS` and `LAZARET_TORTURE_SEED` make it longer or repeat it; `cargo xtask torture` sets them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -17,11 +18,6 @@ const REPORTERS: u64 = 4;
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
-    let setting = |name: &str, default: u64| {
-        std::env::var(name)
-            .ok()
-            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-    };
     let rounds = setting("LAZARET_TORTURE_ROUNDS", 10);
     let seed = setting("LAZARET_TORTURE_SEED", 42);
     let folder = tempfile::tempdir().unwrap();
@@ -35,6 +31,12 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     }
     println!("{rounds} kills, seed {seed}: {sent} letters sent, {acknowledged} acknowledged, none lost");
     assert!(acknowledged > 0, "no reporter got an answer in any round: the test proved nothing");
+}
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    let read = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}={text}"));
+    std::env::var(name).map_or(default, read)
 }
 
 /// What the reporters of one round did.
@@ -179,9 +181,18 @@ pub struct Server {
 
 impl Server {
     pub fn start(data: &Path) -> Server {
+        Server::start_with("--data", data.as_os_str())
+    }
+
+    /// Starts one of those that share a database.
+    pub fn start_on(store: &str) -> Server {
+        Server::start_with("--store", store.as_ref())
+    }
+
+    fn start_with(flag: &str, place: &OsStr) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lazaret"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
+            .args(["serve", "--listen", "127.0.0.1:0", flag])
+            .arg(place)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -213,6 +224,19 @@ impl Drop for Server {
 
 /// One request on a connection of its own; nothing if the connection broke before the whole answer was there.
 pub fn call(address: &str, method: &str, path: &str, content_type: &str, body: &str) -> Option<(u16, Value)> {
+    let (head, body) = call_whole(address, method, path, content_type, body)?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, serde_json::from_str(&body).ok()?))
+}
+
+/// The same with the head of the answer, in small letters, and its body as it is.
+pub fn call_whole(
+    address: &str,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: &str,
+) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = format!(
@@ -225,20 +249,14 @@ pub fn call(address: &str, method: &str, path: &str, content_type: &str, body: &
     stream.read_to_end(&mut answer).ok()?;
     let text = String::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    let length: usize = head
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned))?
-        .parse()
-        .ok()?;
+    let head = head.to_ascii_lowercase();
+    let length: usize = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
     // A kill in the middle of the answer leaves half of it: that is no answer.
-    if body.len() < length {
-        return None;
-    }
-    Some((status, serde_json::from_str(body).ok()?))
+    (body.len() >= length).then(|| (head, body.to_owned()))
 }
 
 /// SplitMix64: enough randomness for a fault, and the same for the same seed.
+#[derive(Clone)]
 pub struct Random(pub u64);
 
 impl Random {

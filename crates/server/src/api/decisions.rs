@@ -41,7 +41,8 @@ pub(super) async fn by_id(
     let mut body = read_object(&body?)?;
     let reason = take_reason(&mut body, verb)?;
     nothing_else(&body, &["reason"])?;
-    let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
+    let decision =
+        Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now(), from: None };
     // What is deleted cannot be read afterwards.
     let before = match verb {
         Verb::Delete => app.store.history(id).await?,
@@ -129,7 +130,8 @@ pub(super) async fn by_filter(
         }
     };
     nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
-    let decision = Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now() };
+    let decision =
+        Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now(), from: None };
     let operation = operations::decide(&app, decision, filter, Expected::Exactly(expected)).await?;
     if operation.state == OperationState::Refused {
         let filter = lazaret_core::filter::Filter::from_text(&operation.filter)?;

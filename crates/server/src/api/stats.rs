@@ -21,11 +21,11 @@ pub(super) async fn live() -> Json<Value> {
     Json(json!({"status": "live"}))
 }
 
-/// Whether a letter could be stored now.
+/// Whether a letter could be stored now; `leads` says whether this instance does the periodic work.
 #[utoipa::path(get, path = "/health/ready", tag = "health", responses((status = 200), (status = 503)))]
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
     app.store.ready().await?;
-    Ok(Json(json!({"status": "ready"})))
+    Ok(Json(json!({"status": "ready", "leads": app.store.leads()})))
 }
 
 #[derive(Serialize, ToSchema)]

@@ -19,16 +19,20 @@ pub enum StoreUrl {
 pub struct PostgresUrl(String);
 
 /// Settings of an address that say nothing secret.
-const OPEN_SETTINGS: [&str; 9] = [
+const OPEN_SETTINGS: [&str; 13] = [
     "application_name",
     "connect_timeout",
     "dbname",
     "host",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
     "load_balance_hosts",
     "port",
     "sslmode",
     "sslrootcert",
     "target_session_attrs",
+    "tcp_user_timeout",
 ];
 
 const MASK: &str = "***";

@@ -112,7 +112,9 @@ fn needs_analysis(app: &App) -> bool {
 /// Takes a job out of the dead letter for good. Its letter can be restored for as long as its content is kept.
 pub async fn delete(app: &App, text: &str, by: Actor) -> Result<JobId, NotDone> {
     let (id, letter) = find(app, text).await?;
-    let decision = Decision { verb: Verb::Delete, actor: by, reason: None, at: app.clock.now() };
+    // Put back, run and completed by somebody else meanwhile, it is not the one that was to be deleted.
+    let (at, from) = (app.clock.now(), Some(letter.status));
+    let decision = Decision { verb: Verb::Delete, actor: by, reason: None, at, from };
     match app.store.decide(letter.id, decision).await? {
         Decided::Done => Ok(id),
         Decided::Refused(refused) if refused.is_for_hold() => Err(NotDone::Held(id)),

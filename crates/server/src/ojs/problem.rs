@@ -11,6 +11,7 @@ use lazaret_core::job::problem::{JobProblem, ProblemKind};
 use lazaret_store::StoreError;
 use serde_json::{Map, Value, json};
 
+use crate::api::problem::chain;
 use crate::jobs::NotDone;
 
 /// What kind of error it is: stable, for programs.
@@ -353,7 +354,7 @@ impl From<StoreError> for Problem {
             | StoreError::WrongMode(_)
             | StoreError::Path { .. }
             | StoreError::Unavailable { .. } => {
-                tracing::error!(error = %error, "the store failed");
+                tracing::error!(error = %chain(&error), "the store failed");
                 Problem { retry_after_s: Some(5), ..Problem::new(Code::BackendError, text) }
             }
         }

@@ -28,6 +28,7 @@ mod reload;
 mod replay;
 mod rig;
 mod series;
+mod shared;
 mod stream;
 mod transfer;
 mod trash;

@@ -39,7 +39,26 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX));
         }
+        notice_silence(&mut config);
         Ok(Address { config, tls: Tls::new(&security.trust)? })
+    }
+}
+
+/// A server that is gone without a word (a machine without power, a cut network) is noticed after seconds, and not after
+/// the two hours that are usual: only then is another host looked for. What the address says comes first.
+fn notice_silence(config: &mut Config) {
+    let silence = Duration::from_millis(limits::POSTGRES_SILENCE_MS_MAX);
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(silence / 2);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(silence / 6);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(silence);
     }
 }
 
@@ -118,6 +137,17 @@ mod tests {
         assert_eq!(address.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert_eq!(address.config.get_application_name(), Some("lazaret"));
         assert_eq!(format!("{address:?}"), "postgres one,two dead");
+    }
+
+    #[test]
+    fn a_host_that_falls_silent_is_noticed_within_seconds() {
+        let silence = Duration::from_millis(limits::POSTGRES_SILENCE_MS_MAX);
+        let config = Address::parse("postgres://one/dead").unwrap().config;
+        let probes = config.get_keepalives_interval().unwrap() * config.get_keepalives_retries().unwrap();
+        assert!(config.get_keepalives() && config.get_keepalives_idle() + probes <= silence);
+        assert_eq!(config.get_tcp_user_timeout(), Some(&silence));
+        let config = Address::parse("postgres://one/dead?keepalives_idle=60").unwrap().config;
+        assert_eq!(config.get_keepalives_idle(), Duration::from_secs(60));
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub(super) enum Kind {
     Value,
     /// There is no partition for a letter's month.
     NoMonth,
+    /// The statement took too long and was stopped.
+    Late,
+    /// Whoever answers could not show that it is the server that was meant.
+    Untrusted,
     Other,
 }
 
@@ -33,7 +37,6 @@ impl From<tokio_postgres::Error> for StoreError {
         match code.as_ref() {
             Some(&SqlState::DISK_FULL) => return StoreError::Full,
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => return StoreError::ReadOnly,
-            Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => return StoreError::TooSlow,
             Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
                 return StoreError::Corrupt(message(&error));
             }
@@ -50,15 +53,22 @@ impl From<tokio_postgres::Error> for StoreError {
 
 fn kind(error: &tokio_postgres::Error, code: Option<&SqlState>) -> Kind {
     let Some(code) = code else {
+        if is_certificate(error) {
+            return Kind::Untrusted;
+        }
         // What the driver says of itself: either the connection is gone, or we bound something wrong.
         return if error.is_closed() || is_io(error) { Kind::Lost } else { Kind::Other };
     };
     match code {
         &SqlState::T_R_DEADLOCK_DETECTED | &SqlState::T_R_SERIALIZATION_FAILURE => Kind::Again,
+        // Another statement of the transaction failed that was sent before this one, and it is not known here why: if it
+        // was for good, the same again says so.
+        &SqlState::IN_FAILED_SQL_TRANSACTION => Kind::Again,
         &SqlState::ADMIN_SHUTDOWN
         | &SqlState::CRASH_SHUTDOWN
         | &SqlState::CANNOT_CONNECT_NOW
         | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Kind::Lost,
+        &SqlState::QUERY_CANCELED => Kind::Late,
         &SqlState::CHECK_VIOLATION if message(error).starts_with("no partition of relation") => Kind::NoMonth,
         code if code.code().starts_with("22") || code == &SqlState::PROGRAM_LIMIT_EXCEEDED => Kind::Value,
         code if code.code().starts_with("08") => Kind::Lost,
@@ -68,6 +78,12 @@ fn kind(error: &tokio_postgres::Error, code: Option<&SqlState>) -> Kind {
 
 fn is_io(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
+}
+
+fn is_certificate(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>())
+        .is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
 }
 
 fn message(error: &tokio_postgres::Error) -> String {
@@ -92,6 +108,12 @@ pub(super) fn kind_of(error: &StoreError) -> Kind {
     }
 }
 
+/// The failure of a search: one that was stopped asks for a narrower one. A write that was stopped, by its own limit or
+/// by that of a lock, does not: the store is not available to it now, and it may come again.
+pub(super) fn of_search(error: StoreError) -> StoreError {
+    if kind_of(&error) == Kind::Late { StoreError::TooSlow } else { error }
+}
+
 /// What a person can do about a store that could not be opened.
 pub(super) fn hint(error: &StoreError) -> Option<&'static str> {
     match error {
@@ -103,6 +125,9 @@ pub(super) fn hint(error: &StoreError) -> Option<&'static str> {
         }
         StoreError::Full => Some("make room on the database's disk"),
         StoreError::Unavailable { source: Some(source), .. } => match source.downcast_ref::<Failed>() {
+            Some(Failed { kind: Kind::Untrusted, .. }) => Some(
+                "name the server as its certificate does, and with sslrootcert the authority that vouches for it",
+            ),
             Some(Failed { code: Some(code), .. }) => hint_about(code),
             Some(Failed { code: None, .. }) | None => {
                 Some("is PostgreSQL there, and are host, port and sslmode in the store's address right?")
@@ -153,5 +178,26 @@ pub(super) fn no_connection(error: deadpool_postgres::PoolError) -> StoreError {
                 source: Some(error.to_string().into()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::*;
+    use crate::testing::TestDatabase;
+
+    #[tokio::test]
+    async fn a_statement_behind_one_that_failed_is_tried_again_with_it() {
+        let database = TestDatabase::bare();
+        let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("begin").await.unwrap();
+        // Sent one behind the other, as a write does that waits for neither.
+        let (first, second) =
+            tokio::join!(client.batch_execute("select 1 / 0"), client.batch_execute("select 1"));
+        assert_eq!(kind_of(&first.unwrap_err().into()), Kind::Value);
+        assert_eq!(kind_of(&second.unwrap_err().into()), Kind::Again);
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn enqueue(
     // Asked and done in one round trip: that an id is taken is rare. Whoever restores a letter of such an id has to be
     // waited for first.
     write.conn.prepare(HOLD_KEYS).await?;
-    let ((), letters, added) = tokio::try_join!(
+    let ((), letters, added) = tokio::try_join!(biased;
         hold_keys(&write.conn, &keys),
         letters_of(&write.conn, &keys, &KEEPING),
         row::add(&write.conn, &packed)

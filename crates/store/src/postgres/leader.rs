@@ -1,6 +1,7 @@
 //! Leadership: one instance does the periodic work. It holds a lock for as long as its session lives, so that another
 //! one takes over as soon as it is gone.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lazaret_core::limits;
@@ -14,6 +15,8 @@ use crate::StoreError;
 pub(super) struct Leader {
     address: Address,
     session: Mutex<Option<Standing>>,
+    /// What was found when it was asked last.
+    leads: AtomicBool,
 }
 
 struct Standing {
@@ -31,13 +34,36 @@ const TRY: &str = "select pg_try_advisory_lock(hashtextextended('lazaret leader'
 
 impl Leader {
     pub fn new(address: Address) -> Leader {
-        Leader { address, session: Mutex::new(None) }
+        Leader { address, session: Mutex::new(None), leads: AtomicBool::new(false) }
     }
 
     /// Whether this instance leads. Asked before each round of periodic work: a session that does not answer has lost
     /// the lock, or is about to.
     pub async fn lead(&self) -> Result<bool, StoreError> {
         let mut held = self.session.lock().await;
+        let asked = self.ask(&mut held).await;
+        self.note(matches!(asked, Ok(true)));
+        asked
+    }
+
+    /// Whether this instance led when it was asked last.
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::SeqCst)
+    }
+
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    fn note(&self, leads: bool) {
+        match (self.leads.swap(leads, Ordering::SeqCst), leads) {
+            (false, true) => tracing::info!("this instance leads: it does the periodic work"),
+            (true, false) => tracing::info!("this instance does not lead any more"),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    async fn ask(&self, held: &mut Option<Standing>) -> Result<bool, StoreError> {
         let mut standing = match held.take() {
             Some(standing) => standing,
             None => {
@@ -60,6 +86,7 @@ impl Leader {
         if let Some(standing) = self.session.lock().await.take() {
             // Closing the session would do, only a moment later.
             standing.session.client.batch_execute("select pg_advisory_unlock_all()").await.ok();
+            self.note(false);
         }
     }
 }

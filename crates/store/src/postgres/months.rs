@@ -4,11 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use deadpool_postgres::Pool;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
+use tokio_postgres::Client;
 
+use super::address::Address;
 use super::cell::Cells;
 use super::conn::{Binds, Conn};
 use super::failure::{Kind, kind_of};
+use super::session::Session;
 use crate::StoreError;
 
 /// A month since 1970: twelve times the year, and the month from zero.
@@ -45,16 +49,27 @@ impl Month {
 
 const ALONE: &str = "select pg_try_advisory_lock(hashtextextended('lazaret old months', 0))";
 
-/// Names sort as their months do.
+/// Names sort as their months do. A table that is no partition, or is on its way to be none, is what an instance left that
+/// ended in the middle of taking it away.
 const OLD_MONTHS: &str = "
-select c.relname::text
-  from pg_catalog.pg_inherits i
-  join pg_catalog.pg_class c on c.oid = i.inhrelid
- where i.inhparent = 'dead_letter_queue'::regclass
+select c.relname::text, i.inhrelid is not null, coalesce(i.inhdetachpending, false)
+  from pg_catalog.pg_class c
+  left join pg_catalog.pg_inherits i on i.inhrelid = c.oid
+ where c.relnamespace = 'lazaret'::regnamespace
+   and c.relkind = 'r'
    and c.relname ~ '^dead_letter_queue_[0-9]{4}_[0-9]{2}$'
    and c.relname < $1
  order by c.relname
  limit 1000";
+
+/// Whoever makes a month holds this too.
+const MAKING: &str = "select pg_advisory_xact_lock(hashtextextended('lazaret months', 0))";
+
+const IS_LEAVING: &str = "
+select coalesce((select inhdetachpending from pg_catalog.pg_inherits where inhrelid = to_regclass($1)), false)";
+
+const IS_PARTITION: &str = "
+select exists (select 1 from pg_catalog.pg_inherits where inhrelid = to_regclass($1))";
 
 /// The months whose partitions are known to be there.
 #[derive(Debug, Default)]
@@ -79,9 +94,7 @@ impl Months {
         for month in &missing {
             // The next one too, so that nobody waits for it when it begins.
             for month in [*month, Month(month.0 + 1)].into_iter().filter(|month| *month <= LAST) {
-                let mut binds = Binds::default();
-                let day = binds.text(month.first_day());
-                conn.ask(&format!("select make_month({day}::date)"), &binds).await?;
+                make(&conn, month).await?;
             }
         }
         conn.give_back();
@@ -91,30 +104,31 @@ impl Months {
 
     /// Takes away the partitions of months before the one of `before` that hold no letter; says how many. Capture goes
     /// on meanwhile: a letter that comes for such a month after all finds it made again.
-    pub async fn drop_empty(&self, pool: &Pool, before: Time) -> Result<u64, StoreError> {
-        let conn = Conn::of(pool).await?;
-        // Of instances that do it at once the first one does; the lock ends with the connection, or below.
-        let alone: bool = conn.query_one(ALONE, &[]).await?.cell(0)?;
+    ///
+    /// Has a session of its own: it may wait long for those who read, and writes must not wait for a connection then.
+    pub async fn drop_empty(&self, address: &Address, before: Time) -> Result<u64, StoreError> {
+        let session = Session::open(address, limits::POSTGRES_WRITE_MS_MAX).await?;
+        let client = &session.client;
+        // Of instances that do it at once the first one does; the lock ends with the session.
+        let alone: bool = client.query_one(ALONE, &[]).await?.cell(0)?;
         let mut dropped = 0;
-        for row in
-            if alone { conn.query(OLD_MONTHS, &[&Month::of(before).partition()]).await? } else { Vec::new() }
-        {
-            let name: String = row.cell(0)?;
-            let is_empty = format!("select not exists (select 1 from {name})");
-            if !conn.query_one(&is_empty, &[]).await?.cell(0)? {
-                continue;
-            }
-            self.forget();
-            conn.batch(&format!("alter table dead_letter_queue detach partition {name} concurrently"))
-                .await?;
-            // A letter may have come in just before.
-            if conn.query_one(&is_empty, &[]).await?.cell(0)? {
-                conn.batch(&format!("drop table {name}")).await?;
-                dropped += 1;
+        if alone {
+            for row in client.query(OLD_MONTHS, &[&Month::of(before).partition()]).await? {
+                let (name, attached, leaving): (String, bool, bool) =
+                    (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+                let alter = format!("alter table dead_letter_queue detach partition {name}");
+                if leaving {
+                    client.batch_execute(&format!("{alter} finalize")).await?;
+                } else if attached {
+                    if !is_empty(client, &name).await? {
+                        continue;
+                    }
+                    self.forget();
+                    client.batch_execute(&format!("{alter} concurrently")).await?;
+                }
+                dropped += u64::from(drop_detached(client, &name).await?);
             }
         }
-        conn.batch("select pg_advisory_unlock_all()").await?;
-        conn.give_back();
         Ok(dropped)
     }
 
@@ -131,6 +145,39 @@ impl Months {
     fn forget(&self) {
         self.known.lock().unwrap_or_else(|broken| broken.into_inner()).clear();
     }
+}
+
+async fn make(conn: &Conn, month: Month) -> Result<(), StoreError> {
+    let name = month.partition();
+    if conn.query_one(IS_LEAVING, &[&name]).await?.cell(0)? {
+        // Whoever was taking it away ended in the middle, or is at it and will find it done.
+        conn.batch(&format!("alter table dead_letter_queue detach partition {name} finalize")).await?;
+    }
+    let mut binds = Binds::default();
+    let day = binds.text(month.first_day());
+    conn.ask(&format!("select make_month({day}::date)"), &binds).await?;
+    Ok(())
+}
+
+async fn is_empty(client: &Client, name: &str) -> Result<bool, StoreError> {
+    client.query_one(&format!("select not exists (select 1 from {name})"), &[]).await?.cell(0)
+}
+
+/// Drops a table that is no partition any more, if it is empty; says whether it was. A letter may have come in just before
+/// it was detached: then it becomes a partition again.
+async fn drop_detached(client: &Client, name: &str) -> Result<bool, StoreError> {
+    // Nobody makes the month again between the look and the drop.
+    client.batch_execute(&format!("begin; {MAKING}")).await?;
+    let attached: bool = client.query_one(IS_PARTITION, &[&name]).await?.cell(0)?;
+    let empty = !attached && is_empty(client, name).await?;
+    if empty {
+        client.batch_execute(&format!("drop table {name}")).await?;
+    } else if !attached {
+        let day = name.trim_start_matches("dead_letter_queue_").replace('_', "-");
+        client.batch_execute(&format!("select make_month('{day}-01')")).await?;
+    }
+    client.batch_execute("commit").await?;
+    Ok(empty)
 }
 
 #[cfg(test)]

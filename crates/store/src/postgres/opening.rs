@@ -76,11 +76,6 @@ impl PostgresStore {
         hint(error)
     }
 
-    /// Takes away the partitions of months before the one of `before` that hold no letter any more; says how many.
-    pub async fn drop_empty_months(&self, before: Time) -> Result<u64, StoreError> {
-        self.months.drop_empty(&self.lanes, before).await
-    }
-
     /// The failures that tests plan.
     pub fn failures(&self) -> &Failures {
         &self.failures
@@ -111,6 +106,11 @@ async fn keep_mode(pool: &Pool, mode: Mode) -> Result<(), StoreError> {
             Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
         }
     }
+}
+
+/// What time it is on the server: the one clock that all instances share.
+pub(super) async fn clock(conn: &Conn) -> Result<Time, StoreError> {
+    conn.query_one("select clock_timestamp()", &[]).await?.time(0)
 }
 
 /// Writes a row and takes it back.

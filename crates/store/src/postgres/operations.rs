@@ -3,6 +3,8 @@
 //! Whoever freezes or works holds the operation's row from its first look to the commit: a second instance waits, and
 //! then goes on where the first one ended.
 
+mod unfrozen;
+
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -13,17 +15,21 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio_postgres::Row;
 
+use super::PostgresStore;
 use super::audit::{self, NewEntry};
 use super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::conn::{Binds, Conn};
+use super::failure::{Kind, kind_of, of_search};
 use super::filter::Where;
 use super::letters;
 use super::rows::unknown;
 use super::verdicts::{Listed, carry_out_all};
-use super::writer::{Write, Writer};
+use super::writer::Write;
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Skipped, Verb};
+
+pub(super) use unfrozen::{drop_lists, end_unfrozen};
 
 const OPEN: &str = "
 insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role, request)
@@ -256,7 +262,8 @@ async fn matching(
     let mark = binds.long(limit as i64);
     sql.push_str(&format!(" order by l.died_at, l.id limit {mark}"));
     let mut letters = Vec::new();
-    for row in conn.ask(&sql, &binds).await? {
+    // It is somebody's search, although it is done by a write.
+    for row in conn.ask(&sql, &binds).await.map_err(of_search)? {
         letters.push((row.time(0)?, row.id(1)?, row.cell(2)?));
     }
     let end = letters.last().map(|(died_at, letter, _)| (*died_at, *letter));
@@ -305,6 +312,42 @@ async fn looked_into(
     Ok(chunk)
 }
 
+/// Decides the next chunk of an operation.
+pub(super) async fn work_on(
+    store: &PostgresStore,
+    id: OperationId,
+    at: Time,
+) -> Result<Operation, StoreError> {
+    let work = || {
+        store.writer.write_long(limits::DECISION_ROWS_PER_WRITE, (id, at), |write, asked| {
+            Box::pin(work(write, asked.0, asked.1))
+        })
+    };
+    match store.months.after(work().await) {
+        // What comes back may be of a month that was empty without it.
+        Err(error) if kind_of(&error) == Kind::NoMonth => {
+            let next = store.readers.read(id, |conn, asked| Box::pin(next_moments(conn, *asked))).await?;
+            store.months.ensure(&store.lanes, next.into_iter()).await?;
+            store.months.after(work().await)
+        }
+        result => result,
+    }
+}
+
+const NEXT: &str = "
+select s.letter
+  from operations o
+  join selections s on s.operation = o.id and s.ordinal > o.done + o.skipped
+ where o.id = $1
+ order by s.ordinal
+ limit $2";
+
+/// When the letters were created that are decided next.
+async fn next_moments(conn: &Conn, id: OperationId) -> Result<Vec<Time>, StoreError> {
+    let next = conn.query(NEXT, &[&Uid(*id.bytes()), &(limits::DECISION_ROWS_PER_WRITE as i64)]).await?;
+    next.iter().map(|row| Ok(LetterId::from_bytes(row.id(0)?).at())).collect()
+}
+
 const UNDECIDED: &str = "
 select ordinal, letter, life
   from selections
@@ -321,7 +364,7 @@ update selections s
    and s.ordinal = o.ordinal";
 
 /// Decides the next chunk; a letter that cannot be decided is skipped with the reason.
-pub(super) async fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation, StoreError> {
+async fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation, StoreError> {
     let (operation, _) = hold(&write.conn, id).await?;
     if operation.state != OperationState::Working {
         return Ok(operation);
@@ -331,6 +374,7 @@ pub(super) async fn work(write: &mut Write, id: OperationId, at: Time) -> Result
         actor: Actor { name: operation.actor.clone(), role: String::new(), request: None },
         reason: operation.reason.clone(),
         at,
+        from: None,
     };
     let key = Uid(*id.bytes());
     let decided = operation.done + operation.skipped;
@@ -411,54 +455,6 @@ select id
 pub(super) async fn working(conn: &Conn, limit: usize) -> Result<Vec<OperationId>, StoreError> {
     let found = conn.query(WORKING, &[&(limit as i64)]).await?;
     found.iter().map(|row| Ok(OperationId::from_bytes(row.id(0)?))).collect()
-}
-
-const DROP_UNFROZEN: &str = "
-update operations
-   set state = $1, finished_at = $2, left_over = total
- where state = $3
-   and opened_at < $2";
-
-/// Who freezes one now has committed its chunk before this is done.
-pub(super) async fn drop_unfrozen(write: &mut Write, opened_before: Time) -> Result<u64, StoreError> {
-    let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
-    write.conn.execute(DROP_UNFROZEN, &[&refused, &At(opened_before), &freezing]).await
-}
-
-/// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
-/// leaves the rest to the next one.
-pub(super) async fn drop_lists(writer: &Writer) -> Result<(), StoreError> {
-    let weight = limits::FREEZE_ROWS_PER_WRITE;
-    while writer.write_long(weight, (), |write, ()| Box::pin(drop_chunk(write))).await? {}
-    Ok(())
-}
-
-/// What somebody else drops now is theirs.
-const LEFT_OVER: &str = "
-select id
-  from operations
- where left_over > 0
- order by opened_at, id
- limit 1
-   for update skip locked";
-
-const DROP_CHUNK: &str = "
-delete from selections
- where operation = $1
-   and ordinal <= (select min(ordinal) - 1 + $2 from selections where operation = $1)";
-
-const DROPPED: &str = "
-update operations
-   set left_over = case when $2::bigint = 0 then 0 else left_over - $2 end
- where id = $1";
-
-/// Drops a bounded part of a refused list; says whether there was one.
-async fn drop_chunk(write: &mut Write) -> Result<bool, StoreError> {
-    let Some(row) = write.conn.query_opt(LEFT_OVER, &[]).await? else { return Ok(false) };
-    let id: Uid = row.cell(0)?;
-    let dropped = write.conn.execute(DROP_CHUNK, &[&id, &(limits::FREEZE_ROWS_PER_WRITE as i64)]).await?;
-    write.conn.execute(DROPPED, &[&id, &(dropped as i64)]).await?;
-    Ok(true)
 }
 
 const SKIPPED: &str = "

@@ -8,7 +8,7 @@ use lazaret_core::limits;
 
 use super::address::Address;
 use super::conn::{Conn, pool};
-use super::failure::{Kind, kind_of};
+use super::failure::{Kind, kind_of, of_search};
 use crate::StoreError;
 
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl Readers {
                 conn.batch(&format!("{BEGIN}; set local statement_timeout to {}", max.as_millis())).await?;
             }
         }
-        let result = work(&conn, input).await;
+        let result = work(&conn, input).await.map_err(of_search);
         match view {
             // A connection that failed is closed, and with it what was open on it.
             _ if result.is_err() => {}

@@ -5,11 +5,13 @@ mod standing;
 mod stored;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 
 use super::audit::{self, NewEntry};
@@ -18,17 +20,19 @@ use super::conn::Conn;
 use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
+use super::failure::{Kind, kind_of};
 use super::incidents::Opening;
 use super::insert::{NewAttempt, add_attempts, find_or_open};
 use super::jobs::follow::follow;
 use super::letters;
 use super::writer::Write;
+use super::{PostgresStore, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::job::SOURCE;
-use crate::transfer::{Exported, Imported};
+use crate::transfer::{Exported, Import, Imported};
 
-pub(super) use packed::{Columns, Packed};
+use packed::{Columns, Packed};
 
 /// Asked within a snapshot. Letters are asked for at once: nobody waits for the answer to the one before.
 pub(super) async fn export(conn: &Conn, ids: &[LetterId]) -> Result<Vec<Exported>, StoreError> {
@@ -64,8 +68,57 @@ async fn export_one(conn: &Conn, id: LetterId) -> Result<Option<Exported>, Store
     }))
 }
 
+/// Puts letters in that come from elsewhere.
+pub(super) async fn bring_in(
+    store: &PostgresStore,
+    letters: Vec<Import>,
+    by: Actor,
+    at: Time,
+) -> Result<Vec<Imported>, StoreError> {
+    let packed = off_thread(|| letters.into_iter().map(Packed::new).collect()).await?;
+    let asked = Arc::new((packed, by, at));
+    match try_in(store, &asked, Columns::All).await {
+        Err(error) if kind_of(&error) == Kind::Value => try_in(store, &asked, Columns::Bare).await,
+        // An empty month was taken away just now: it is made again.
+        Err(error) if kind_of(&error) == Kind::NoMonth => try_in(store, &asked, Columns::All).await,
+        result => result,
+    }
+}
+
+/// Packed letters, who brings them in, and when.
+type Brought = Arc<(Vec<Packed>, Actor, Time)>;
+
+async fn try_in(
+    store: &PostgresStore,
+    asked: &Brought,
+    columns: Columns,
+) -> Result<Vec<Imported>, StoreError> {
+    let letters = &asked.0;
+    store.months.ensure(&store.lanes, letters.iter().map(|packed| packed.letter().id.at())).await?;
+    let input = (Arc::clone(asked), columns);
+    // Nobody joins its commit: each takes its keys in order, but two after each other do not.
+    let weight = limits::COMMIT_LETTERS_MAX;
+    // Somebody may enqueue a job of the same id now, and there is no row yet that either could hold the other up by.
+    let imported = if letters.iter().any(|packed| standing::job_of(packed).is_some()) {
+        store
+            .writer
+            .write_alone(weight, input, |write, (asked, columns)| {
+                Box::pin(import(write, &asked.0, *columns, &asked.1, asked.2))
+            })
+            .await
+    } else {
+        store
+            .writer
+            .write_long(weight, input, |write, (asked, columns)| {
+                Box::pin(import(write, &asked.0, *columns, &asked.1, asked.2))
+            })
+            .await
+    };
+    store.months.after(imported)
+}
+
 /// Puts letters in as they were; one entry in the audit log stands for all of them.
-pub(super) async fn import(
+async fn import(
     write: &mut Write,
     letters: &[Packed],
     columns: Columns,

@@ -143,7 +143,7 @@ async fn keep(
         let lives = copy("trash_lives", "lives", LIFE_COLUMNS);
         let attempts = copy("trash_attempts", "attempts", ATTEMPT_COLUMNS);
         let (ids_of_lives, ids_of_attempts) = ([&ids as _], [&ids as _]);
-        tokio::try_join!(conn.execute(&lives, &ids_of_lives), conn.execute(&attempts, &ids_of_attempts))?;
+        tokio::try_join!(biased; conn.execute(&lives, &ids_of_lives), conn.execute(&attempts, &ids_of_attempts))?;
     }
     Ok(kept)
 }

@@ -166,6 +166,16 @@ pub(super) async fn decide(
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Decided, StoreError> {
+    if let Some(from) = decision.from {
+        // Jobs before their letters, as everywhere.
+        hold_jobs(write, &[letter]).await?;
+        match standing(write, letter).await? {
+            Some(standing) if standing.status != from => {
+                return Ok(Decided::Refused(Refused { action: decision.verb.action(), standing }));
+            }
+            Some(_) | None => {}
+        }
+    }
     let decided = carry_out(write, letter, decision, None).await?;
     if decided == Decided::Done {
         let entry = NewEntry {

@@ -289,6 +289,7 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         actor: Actor { name: operation.actor.clone(), role: String::new(), request: None },
         reason: operation.reason.clone(),
         at,
+        from: None,
     };
     let decided = operation.done + operation.skipped;
     let chunk: Vec<(i64, [u8; 16], u32)> = conn

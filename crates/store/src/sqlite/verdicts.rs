@@ -156,6 +156,14 @@ pub(super) fn decide(
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Decided, StoreError> {
+    if let Some(from) = decision.from {
+        match standing(write.conn, letter)? {
+            Some(standing) if standing.status != from => {
+                return Ok(Decided::Refused(Refused { action: decision.verb.action(), standing }));
+            }
+            Some(_) | None => {}
+        }
+    }
     let decided = carry_out(write, letter, decision, None)?;
     if decided == Decided::Done {
         let entry = NewEntry {

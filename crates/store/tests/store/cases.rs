@@ -38,6 +38,7 @@ macro_rules! store_cases {
                 decisions::a_held_letter_cannot_be_discarded_until_released,
                 decisions::a_decision_is_on_record,
                 decisions::a_refused_decision_says_how_the_letter_stands_and_leaves_no_trace,
+                decisions::a_decision_on_a_letter_that_stands_otherwise_than_it_did_is_refused,
                 decisions::a_decision_on_an_unknown_letter_leaves_no_trace,
                 decisions::a_decision_moves_the_counters,
                 decisions::two_people_discard_and_one_is_refused,

@@ -125,6 +125,18 @@ pub async fn a_refused_decision_says_how_the_letter_stands_and_leaves_no_trace(r
     assert_eq!(rig.dump().await, before);
 }
 
+pub async fn a_decision_on_a_letter_that_stands_otherwise_than_it_did_is_refused(rig: &mut Rig) {
+    let (id, from) = (rig.create(captured("e1"), at(0)).await, Some(Status::Pending));
+    rig.done(id, Verb::Resolve, at(1)).await;
+    let before = rig.dump().await;
+    let delete = Decision { from, ..decision(Verb::Delete, at(2)) };
+    let refused = Refused { action: Verb::Delete.action(), standing: Standing::live(Status::Resolved) };
+    assert_eq!(rig.store().decide(id, delete.clone()).await.unwrap(), Decided::Refused(refused));
+    assert_eq!(rig.dump().await, before);
+    rig.done(id, Verb::Reopen, at(3)).await;
+    assert_eq!(rig.store().decide(id, delete).await.unwrap(), Decided::Done);
+}
+
 pub async fn a_decision_on_an_unknown_letter_leaves_no_trace(rig: &mut Rig) {
     rig.create(captured("e1"), at(0)).await;
     let before = rig.dump().await;

@@ -20,6 +20,7 @@ mod lines;
 mod model;
 mod operations;
 mod paging;
+mod postgres_faults;
 mod postgres_index;
 mod postgres_jobs;
 mod postgres_many;

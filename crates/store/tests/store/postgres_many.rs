@@ -43,7 +43,7 @@ pub async fn rig(database: &TestDatabase) -> Rig {
 }
 
 /// Waits until some session of the database waits for a lock.
-async fn until_somebody_waits(client: &Client) {
+pub async fn until_somebody_waits(client: &Client) {
     const WAITING: &str = "
         select count(*) from pg_stat_activity
          where datname = current_database() and wait_event_type = 'Lock'";

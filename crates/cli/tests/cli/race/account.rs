@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The server was killed before it answered.
-pub struct Lost;
-
 /// One job.
 #[derive(Default, Debug)]
 pub struct Account {
@@ -43,7 +40,7 @@ impl Account {
     }
 
     pub fn end(&mut self, id: &str, how: &'static str) {
-        assert_eq!(self.ended, None, "{id} ended twice, the second time it was {how}");
+        assert_eq!(self.ended, None, "{id} ended twice, the second time it was {how}: {self:?}");
         self.ended = Some(how);
     }
 }

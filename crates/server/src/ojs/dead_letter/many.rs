@@ -67,7 +67,7 @@ async fn all(
     call: read::Bulk,
 ) -> Result<Bulk, Problem> {
     let read::Bulk { filter, expected, reason } = call;
-    let decision = Decision { verb, actor: actor(caller, request), reason, at: app.clock.now() };
+    let decision = Decision { verb, actor: actor(caller, request), reason, at: app.clock.now(), from: None };
     dead::all(app, decision, &filter, expected).await.map_err(|refused| {
         let text = refused.to_string();
         match refused {

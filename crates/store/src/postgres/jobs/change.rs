@@ -98,7 +98,7 @@ pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Res
             row::put(&write.conn, &change.after, change.version).await?
         }
         Effect::Ends(ending) => {
-            let (put, letter) = tokio::try_join!(
+            let (put, letter) = tokio::try_join!(biased;
                 row::put(&write.conn, &change.after, change.version),
                 live_letter(&write.conn, &change.key)
             )?;
@@ -157,7 +157,7 @@ async fn redrive(
 ) -> Result<Result<Before, Changed>, StoreError> {
     let job = change.after.job.id;
     let (standing, live) =
-        tokio::try_join!(row::standing(&write.conn, job), live_letter(&write.conn, &change.key))?;
+        tokio::try_join!(biased; row::standing(&write.conn, job), live_letter(&write.conn, &change.key))?;
     // A letter that is not the job's any more was read too long ago, too.
     if standing.map_or(0, |standing| standing.version) != change.version || live != Some(letter) {
         return Ok(Err(Changed::Stale));

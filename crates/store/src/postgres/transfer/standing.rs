@@ -106,7 +106,7 @@ struct Here {
 }
 
 /// The job that an imported letter is of.
-fn job_of(packed: &Packed) -> Option<JobId> {
+pub(super) fn job_of(packed: &Packed) -> Option<JobId> {
     let letter = packed.letter();
     named_job(&letter.source, &letter.event_id, &packed.import.exported.key)
 }

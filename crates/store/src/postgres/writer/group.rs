@@ -200,7 +200,7 @@ impl Ended {
 fn is_of_all(error: &StoreError) -> bool {
     match kind_of(error) {
         Kind::Lost | Kind::Again => true,
-        Kind::Value | Kind::NoMonth | Kind::Other => false,
+        Kind::Value | Kind::NoMonth | Kind::Late | Kind::Untrusted | Kind::Other => false,
     }
 }
 
