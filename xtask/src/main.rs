@@ -3,6 +3,7 @@
 
 mod cargo;
 mod needs;
+mod rules;
 mod setup;
 mod task;
 mod tidy;
@@ -11,7 +12,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::needs::TEST_NEEDS;
 use crate::task::{Task, USAGE};
@@ -47,6 +48,7 @@ fn run(task: Task) -> Result<()> {
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),
         Task::Bench { bench_args } => cargo::run(&cargo::bench_args(&bench_args), &[]),
         Task::Tidy => tidy(),
+        Task::Rules => rules(),
     }
 }
 
@@ -61,6 +63,14 @@ fn torture(rounds: NonZeroU32, seed: u64) -> Result<()> {
 /// The standard library seeds its hash maps at random, which is random enough to pick a run.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+fn rules() -> Result<()> {
+    let root = cargo::workspace_root();
+    let (file, page) = (rules::file(&root), rules::page(&root)?);
+    std::fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    println!("wrote {}", file.display());
+    Ok(())
 }
 
 fn tidy() -> Result<()> {

@@ -38,6 +38,10 @@ Tasks:
       Check what the compiler does not: file lengths, module headers, states written
       into SQL, to-do marks without an issue. Also runs as a test.
 
+  rules
+      Write docs/rules-040.md: the rules for dead letters of an outbox, with the tests
+      that are named after them. A test checks that it is up to date.
+
 Exit status: 0 done, 1 failed, 2 misuse.";
 
 const ROUNDS_DEFAULT: NonZeroU32 = NonZeroU32::new(200).expect("200 is not zero");
@@ -49,6 +53,7 @@ pub(crate) enum Task {
     Torture { rounds: NonZeroU32, seed: Option<u64> },
     Bench { bench_args: Vec<String> },
     Tidy,
+    Rules,
 }
 
 /// A command line that makes no sense, in the words that go to the person who typed it.
@@ -75,6 +80,10 @@ pub(crate) fn parse(args: &[String]) -> Result<Task, Misuse> {
         "tidy" => match rest.first() {
             None => Ok(Task::Tidy),
             Some(arg) => Err(unexpected("tidy", arg)),
+        },
+        "rules" => match rest.first() {
+            None => Ok(Task::Rules),
+            Some(arg) => Err(unexpected("rules", arg)),
         },
         _ => Err(Misuse(format!("unknown task '{name}'"))),
     }

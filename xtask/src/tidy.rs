@@ -34,17 +34,22 @@ impl fmt::Display for Offence {
 
 /// All offences below `root`, in the order of their files' names.
 pub(crate) fn offences_in(root: &Path) -> Result<Vec<Offence>> {
-    let mut files = Vec::new();
-    collect_files(root, &mut files)?;
-    files.sort();
     let mut offences = Vec::new();
-    for file in files {
+    for file in sources(root)? {
         let text =
             std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.strip_prefix(root).expect("the walk began at the root");
         offences.extend(offences_in_file(name, &text));
     }
     Ok(offences)
+}
+
+/// Every source file below a folder, in the order of their names.
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect_files(folder, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 /// Walks the folders instead of asking git, so that a file is checked before it is committed and an

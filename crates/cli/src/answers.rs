@@ -4,6 +4,7 @@ pub mod event;
 pub mod import;
 pub mod incident;
 pub mod job;
+pub mod redrive;
 pub mod rules;
 pub mod search;
 
@@ -14,6 +15,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use incident::Grouping;
+use redrive::{LetterEdit, LetterRedrive};
 use search::{BodyIndex, Scan};
 
 #[derive(Deserialize, Debug)]
@@ -110,6 +112,12 @@ pub struct LetterRest {
     #[serde(default)]
     pub decisions: Vec<Decision>,
     pub grouping: Option<Grouping>,
+    /// Newest first.
+    #[serde(default)]
+    pub redrives: Vec<LetterRedrive>,
+    /// Oldest first.
+    #[serde(default)]
+    pub edits: Vec<LetterEdit>,
 }
 
 /// Something that somebody decided about the letter.
@@ -262,6 +270,8 @@ pub struct AuditEntry {
     pub action: String,
     pub letter_id: Option<String>,
     pub operation_id: Option<String>,
+    pub incident_id: Option<String>,
+    pub redrive_id: Option<String>,
     pub filter: Option<String>,
     pub count: u64,
     pub reason: Option<String>,

@@ -20,7 +20,9 @@ use crate::commands::ls::LsArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::progress::ProgressArgs;
 use crate::commands::queues::QueuesArgs;
+use crate::commands::redrive::RedriveCommand;
 use crate::commands::report::ReportArgs;
+use crate::commands::retry::RetryArgs;
 use crate::commands::rules::RulesArgs;
 use crate::commands::series::SeriesArgs;
 use crate::commands::serve::ServeArgs;
@@ -55,7 +57,7 @@ impl Cli {
 const MARK: char = '\0';
 
 /// Commands that take the words of a filter.
-const FILTERED: [&str; 4] = ["ls", "tail", "export", "incidents"];
+const FILTERED: [&str; 5] = ["ls", "tail", "export", "incidents", "redrive"];
 
 /// Marks filter words such as `-status:resolved`, which clap would take for flags. None of our flags is like that.
 fn mark_excluding(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -83,6 +85,7 @@ Examples:
   lazaret ls queue:billing error:Timeout        find them
   lazaret show 019a8b1c-7e00-7000-8000-000000000000
   lazaret incidents                             what is wrong, one line a cause
+  lazaret redrive plan queue:billing            what putting them back would do
   lazaret tail                                  what happens, as it happens
   lazaret jobs push invoice.make '[4711]' --dead-letter      give work to workers
   lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
@@ -161,9 +164,14 @@ pub enum Command {
     Show(ShowArgs),
     /// List incidents: all letters of one cause, with how many there are and when they came
     Incidents(IncidentsArgs),
-    /// Show one incident
+    /// Show one incident; write down its cause and its fix
     #[command(subcommand)]
     Incident(IncidentCommand),
+    /// Put letters back: plan, start, watch, pause, cancel
+    #[command(subcommand)]
+    Redrive(RedriveCommand),
+    /// Put one letter back, as it is or edited
+    Retry(RetryArgs),
     /// Follow what happens, as it happens
     Tail(TailArgs),
     /// Count letters by status, queue, type, error and class

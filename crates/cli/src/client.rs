@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Exit, Failure};
+use crate::gate;
 use crate::output::escape;
 
 /// Loopback and local networks answer at once; more than this is a wrong address.
@@ -72,7 +73,9 @@ pub struct Problem {
     /// How long the server asks us to wait before we try again.
     pub retry_after: Option<Duration>,
     /// How many letters match, where that was the problem.
-    count: Option<u64>,
+    pub count: Option<u64>,
+    /// Incidents whose gate is shut, by id.
+    incidents: Vec<String>,
     /// Letters that an import took in, and recognised, before it broke off.
     pub created: u64,
     pub known: u64,
@@ -81,6 +84,9 @@ pub struct Problem {
 impl Problem {
     /// The server's hint, or ours where the server speaks of requests and we of commands.
     fn hint(&self) -> Option<String> {
+        if let Some(hint) = self.gate_hint() {
+            return Some(hint);
+        }
         match (self.code.as_str(), self.count) {
             ("unauthorized", _) => {
                 Some("pass one with --token or LAZARET_TOKEN; `lazaret token new` makes one".into())
@@ -91,6 +97,18 @@ impl Problem {
             }
             (_, _) => self.hint.clone(),
         }
+    }
+
+    /// The command that opens a gate that is shut.
+    fn gate_hint(&self) -> Option<String> {
+        let (first, others) = self.incidents.split_first()?;
+        let command = gate::command(&self.code, first)?;
+        let purpose = gate::purpose(&self.code);
+        Some(match others.len() {
+            0 => format!("{purpose}: {command}"),
+            1 => format!("{purpose}: {command}; the same for {}", others[0]),
+            more => format!("{purpose}: {command}; the same for {more} more: {}", others.join(", ")),
+        })
     }
 }
 
@@ -225,6 +243,12 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         count: Option<u64>,
         created: Option<u64>,
         known: Option<u64>,
+        #[serde(default)]
+        incidents: Vec<DocumentIncident>,
+    }
+    #[derive(Deserialize)]
+    struct DocumentIncident {
+        id: String,
     }
     let document = serde_json::from_slice::<Document>(bytes).or_else(|_| {
         let ojs::Refusal { error } = serde_json::from_slice(bytes)?;
@@ -237,6 +261,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
             count: None,
             created: None,
             known: None,
+            incidents: Vec::new(),
         })
     });
     let Ok(document) = document else {
@@ -253,6 +278,7 @@ fn refusal(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> 
         count: document.count,
         created: document.created.unwrap_or(0),
         known: document.known.unwrap_or(0),
+        incidents: document.incidents.iter().map(|incident| escape::line(&incident.id)).collect(),
     }))
 }
 
@@ -400,6 +426,15 @@ mod tests {
         assert_eq!((error.hint().as_deref(), error.exit()), (Some("pass 5"), Exit::Failed));
         assert_eq!(refused(400, r#"{"code":"bad_filter"}"#).exit(), Exit::Misuse);
         assert_eq!(refused(400, r#"{"code":"bad_json"}"#).exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_shut_gate_is_told_with_the_command_that_opens_it() {
+        let body = r#"{"code":"rca_required","detail":"d","hint":"POST …","incidents":[{"id":"a","url":"u"},{"id":"b"}]}"#;
+        let hint = "write down why it happened: lazaret incident diagnose a; the same for b";
+        assert_eq!(refused(409, body).hint().as_deref(), Some(hint));
+        let without = r#"{"code":"rca_required","detail":"d","hint":"look"}"#;
+        assert_eq!(refused(409, without).hint().as_deref(), Some("look"));
     }
 
     #[test]

@@ -17,7 +17,9 @@ pub mod man;
 pub mod paged;
 pub mod progress;
 pub mod queues;
+pub mod redrive;
 pub mod report;
+pub mod retry;
 pub mod rules;
 pub mod series;
 pub mod serve;
@@ -47,6 +49,8 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Show(args) => show::run(args, &client()?, screen).await,
         Command::Incidents(args) => incidents::run(args, &client()?, screen).await,
         Command::Incident(command) => incident::run(command, &client()?, screen).await,
+        Command::Redrive(command) => redrive::run(command, &client()?, screen).await,
+        Command::Retry(args) => retry::run(args, &client()?, screen).await,
         Command::Tail(args) => tail::run(args, &client()?, screen).await,
         Command::Stats(args) => stats::run(args, &client()?, screen).await,
         Command::Series(args) => series::run(args, &client()?, screen).await,

@@ -4,6 +4,7 @@
 //! Values in, values out: the same seed tells the same story. Only `feed` knows that there is a store, and only `worker`
 //! that there is a server.
 
+mod back;
 mod calendar;
 mod causes;
 mod dice;
@@ -27,6 +28,7 @@ use lazaret_core::letter::Captured;
 use lazaret_core::time::Time;
 use lazaret_store::decision::Verb;
 
+pub use back::{Receiver, write_down};
 pub use feed::Feed;
 pub use worker::{Pace, Worker};
 

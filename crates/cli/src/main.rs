@@ -7,9 +7,12 @@ mod args;
 mod client;
 mod commands;
 mod demo;
+mod editor;
 mod failure;
 mod filter;
+mod gate;
 mod output;
+mod prompt;
 mod transfer;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //! leaves (`| head`) is no failure: writing goes silent and the command ends as it would have.
 
 pub mod chart;
+pub mod diff;
 pub mod escape;
 pub mod fit;
 pub mod json_text;
@@ -72,6 +73,18 @@ impl Paint {
             "completed" => Some(Paint::Green),
             "retryable" | "discarded" => Some(Paint::Red),
             "cancelled" => Some(Paint::Dim),
+            _ => None,
+        }
+    }
+
+    /// The colour of a redrive's state or of a letter's outcome in it; the word itself always stands beside it.
+    pub fn of_run(word: &str) -> Option<Paint> {
+        match word {
+            "planning" | "planned" | "waiting" | "paused" | "unknown" => Some(Paint::Yellow),
+            "canary" | "running" | "verifying" | "out" | "sent" => Some(Paint::Cyan),
+            "done" | "succeeded" | "assumed" => Some(Paint::Green),
+            "stopped" | "failed" | "relapsed" | "lane_blocked" => Some(Paint::Red),
+            "cancelled" | "skipped" | "ended" => Some(Paint::Dim),
             _ => None,
         }
     }
@@ -215,6 +228,8 @@ pub const BAR_OF_LETTERS: &str = "{bar:30} {human_pos}/{human_len} letters {msg}
 pub const BAR_OF_BYTES: &str = "{bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta}";
 pub const COUNTER: &str = "{spinner} {human_pos} letters {msg}";
 pub const SPINNER: &str = "{spinner} {binary_bytes} {msg}";
+pub const WAITING: &str = "{spinner} {msg}";
+pub const PICTURE: &str = "{msg}";
 
 fn painted(colour: Colour, paint: Paint, text: &str) -> String {
     match colour {
@@ -264,7 +279,7 @@ mod tests {
 
     #[test]
     fn every_template_of_a_bar_is_one() {
-        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, COUNTER, SPINNER] {
+        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, COUNTER, SPINNER, WAITING, PICTURE] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -1,13 +1,13 @@
 //! Every limit in one place, each with its reason. A limit that an operator may change is the default of a key under
 //! `[limits]`; the others are part of the contract.
 
+mod destination;
+mod redrive;
 mod shared;
 
-pub use shared::{
-    CLOCK_CHECK_MS, CLOCK_OFF_MS_MAX, CLOCK_SAMPLES, EMPTY_MONTH_KEPT_MS, POSTGRES_CONNECT_MS_MAX,
-    POSTGRES_IDLE_MS_MAX, POSTGRES_LOCK_MS_MAX, POSTGRES_READERS_MAX, POSTGRES_RETRY_MS,
-    POSTGRES_SILENCE_MS_MAX, POSTGRES_WRITE_MS_MAX,
-};
+pub use destination::*;
+pub use redrive::*;
+pub use shared::*;
 
 /// Letters in one JSON batch: one store transaction's worth, small enough to answer within a second.
 pub const BATCH_ITEMS_MAX: usize = 1_000;

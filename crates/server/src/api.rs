@@ -1,10 +1,13 @@
 //! `/api/v1` and the health routes: the router, and the layers that every request passes.
 
 mod admin;
+mod audit;
 mod decisions;
 mod events;
+mod fields;
 mod groups;
 pub(crate) mod guard;
+mod incident_steps;
 mod incidents;
 mod letters;
 mod metrics;
@@ -12,7 +15,12 @@ mod ndjson;
 pub mod openapi;
 pub(crate) mod problem;
 mod progress;
+mod receipts;
+mod redrive_problem;
+mod redrive_request;
+mod redrives;
 mod report;
+mod retry;
 mod rules;
 mod series;
 mod stats;
@@ -51,12 +59,26 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/dead-letters/{id}", get(letters::show))
         .route("/api/v1/dead-letters/{id}/body", get(letters::body))
         .route("/api/v1/dead-letters/{id}/restore", post(decisions::restore))
+        .route("/api/v1/dead-letters/{id}/retry", post(retry::retry))
+        .route("/api/v1/dead-letters/{id}/edits", get(retry::edits))
         .route("/api/v1/trash", get(trash::list))
         .route("/api/v1/operations/{id}", get(decisions::operation))
         .route("/api/v1/stats", get(stats::stats))
         .route("/api/v1/ledger", get(stats::ledger))
         .route("/api/v1/incidents", get(incidents::list))
         .route("/api/v1/incidents/{id}", get(incidents::show))
+        .route("/api/v1/incidents/{id}/rca", post(incident_steps::diagnose))
+        .route("/api/v1/incidents/{id}/rca.md", get(incident_steps::document))
+        .route("/api/v1/incidents/{id}/fix", post(incident_steps::fix))
+        .route("/api/v1/incidents/{id}/close", post(incident_steps::close))
+        .route("/api/v1/incidents/{id}/assign", post(incident_steps::assign))
+        .route("/api/v1/incidents/{id}/notes", post(incident_steps::note))
+        .route("/api/v1/redrives/plan", post(redrives::plan))
+        .route("/api/v1/redrives", post(redrives::launch).get(redrives::list))
+        .route("/api/v1/redrives/{id}", get(redrives::show))
+        .route("/api/v1/redrives/{id}/letters", get(redrives::letters))
+        .route("/api/v1/redrives/{id}/letters/{letter}/settle", post(redrives::settle))
+        .route("/api/v1/receipts", post(receipts::receive))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/suggest", get(suggest::suggest))
         .route("/api/v1/progress", get(progress::progress))
@@ -66,6 +88,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/rules/replay/{name}/enable", post(rules::enable))
         .route("/api/v1/rules/replay/{name}/disable", post(rules::disable))
         .route("/api/v1/audit", get(admin::audit))
+        .route("/api/v1/audit/verify", get(audit::verify))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/tokens", get(admin::tokens).post(admin::create_token))
         .route("/api/v1/tokens/{id}", delete(admin::revoke_token));
@@ -84,6 +107,14 @@ pub fn router(app: Arc<App>) -> Router {
                     decisions::by_id(verb, state, caller, request, id, body)
                 }),
             );
+    }
+    for step in redrives::Step::ALL {
+        routes = routes.route(
+            &format!("/api/v1/redrives/{{id}}/{}", step.name()),
+            post(move |state, caller, request, id, body| {
+                redrives::step(step, state, caller, request, id, body)
+            }),
+        );
     }
     routes = ojs::add_to(routes);
     if app.test_mode {

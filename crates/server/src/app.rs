@@ -12,8 +12,10 @@ use lazaret_store::{Store, StoreError};
 use tokio::sync::watch;
 
 use crate::access::{Access, Reach};
+use crate::audit::AuditKey;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::destination::{Destination, Destinations};
 use crate::events::Readers;
 use crate::metrics::Metrics;
 use crate::net::{host_of, is_loopback};
@@ -29,10 +31,14 @@ pub struct App {
     /// How letters are grouped, by the newest configuration: a request that began before a reload and goes on for
     /// minutes must not bring in letters by rules that all others have been regrouped away from.
     groups: Arc<RwLock<Arc<FingerprintRules>>>,
+    /// Where letters go back to.
+    pub destinations: Arc<Destinations>,
     /// Who may do what.
     pub access: Arc<Access>,
     /// Whether the store may be emptied over HTTP.
     pub test_mode: bool,
+    /// What entries of the audit log are linked with; without it they are not.
+    pub audit_key: Option<Arc<AuditKey>>,
     /// Who reads events.
     pub readers: Arc<Readers>,
     /// What this instance has done, whatever configuration was in force.
@@ -54,11 +60,13 @@ impl App {
             store,
             rules: Arc::new(config.classes()),
             groups: Arc::new(RwLock::new(Arc::new(config.groups()))),
+            destinations: Arc::new(Destinations::new(&config, &clock)),
             config,
             clock,
             entropy: Arc::default(),
             access: Arc::new(Access::new(reach)),
             test_mode,
+            audit_key: None,
             readers: Arc::default(),
             metrics,
             stop: Arc::new(watch::Sender::new(false)),
@@ -70,7 +78,8 @@ impl App {
     /// The same under another configuration.
     pub fn under(&self, config: Config) -> App {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.groups());
-        App { rules: Arc::new(config.classes()), config, ..self.clone() }
+        let destinations = Arc::new(self.destinations.under(&config));
+        App { rules: Arc::new(config.classes()), destinations, config, ..self.clone() }
     }
 
     /// The rules of grouping in force.
@@ -81,6 +90,17 @@ impl App {
     /// The same with readers of events of its own, who may be dealt with in another way.
     pub fn with_readers(&self, readers: Readers) -> App {
         App { readers: Arc::new(readers), ..self.clone() }
+    }
+
+    /// The same with one more destination, which stays over reloads.
+    pub fn with_destination(&self, name: &str, destination: Arc<dyn Destination>) -> App {
+        let destinations = self.destinations.under(&self.config).with(name, destination);
+        App { destinations: Arc::new(destinations), ..self.clone() }
+    }
+
+    /// The same with a key for the chain of the audit log.
+    pub fn with_audit_key(&self, key: Option<AuditKey>) -> App {
+        App { audit_key: key.map(Arc::new), ..self.clone() }
     }
 
     /// Asks loops and streams to end; what was accepted is finished by those who accepted it.

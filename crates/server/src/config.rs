@@ -1,10 +1,11 @@
 //! What an operator can set, from `lazaret.toml`, the environment and flags, checked whole before anything starts.
 //!
 //! A flag beats the environment, which beats the file, which beats the default. Every mistake is reported at once and
-//! none is passed over: a key that is silently ignored is found in production. The value of `store` may hold
-//! credentials and must never reach an error.
+//! none is passed over: a key that is silently ignored is found in production. The value of `store`, the address of a
+//! destination and its secret may be credentials and must never reach an error.
 
 mod check;
+mod destination;
 mod environment;
 mod event_path;
 mod grouping;
@@ -34,8 +35,10 @@ use lazaret_core::limits;
 use lazaret_core::replay::ReplayRule;
 
 pub(crate) use check::REQUEST_MS_CEILING;
+pub use destination::{DestinationConfig, DestinationUrl, Secret, Success};
 pub use event_path::{BadEventPath, EventPath};
-pub use jobs::{Governance, JobsConfig};
+pub use jobs::JobsConfig;
+pub use lazaret_core::gate::Governance;
 pub use problem::ConfigError;
 pub use store_url::{PostgresUrl, StoreUrl};
 
@@ -69,6 +72,7 @@ pub struct Config {
     pub fingerprint: FingerprintConfig,
     pub search: SearchConfig,
     pub events: EventsConfig,
+    pub audit: AuditConfig,
     pub jobs: JobsConfig,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
@@ -124,6 +128,12 @@ pub struct EventsConfig {
     pub keep: u64,
 }
 
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AuditConfig {
+    /// The key that entries of the audit log are linked with; see `Config::audit_key_file`.
+    pub key_file: Option<PathBuf>,
+}
+
 /// Where letters come from, and what is read out of their original events.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SourceConfig {
@@ -132,6 +142,12 @@ pub struct SourceConfig {
     pub aggregate: Option<EventPath>,
     pub tenant: EventPath,
     pub queue: String,
+    /// Whether its letters are put back only under an analysis.
+    pub governance: Governance,
+    /// Where its letters go back to.
+    pub destination: Option<DestinationConfig>,
+    /// Where letters of these subscribers go instead, by the name that letters give them.
+    pub subscribers: BTreeMap<String, DestinationConfig>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -237,6 +253,26 @@ impl Config {
         FingerprintRules::new(self.fingerprint_rules.clone(), in_app, library)
     }
 
+    /// The values that are masked where they are shown, by key: only to compare.
+    pub(crate) fn secrets(&self) -> BTreeMap<String, &str> {
+        let mut secrets = BTreeMap::new();
+        if let StoreUrl::Postgres(url) = &self.store {
+            secrets.insert("store".to_owned(), url.secret());
+        }
+        for (name, source) in &self.sources {
+            let own = source.destination.iter().map(|it| (format!("sources.{name}.destination"), it));
+            let subscribers =
+                source.subscribers.iter().map(|(id, it)| (format!("sources.{name}.subscribers.{id}"), it));
+            for (path, destination) in own.chain(subscribers) {
+                secrets.insert(format!("{path}.url"), destination.url.secret().as_str());
+                if let Some(secret) = &destination.secret {
+                    secrets.insert(format!("{path}.secret"), secret.reveal());
+                }
+            }
+        }
+        secrets
+    }
+
     /// Where letters are kept, for people: the folder or the database, without credentials.
     pub fn kept_in(&self) -> String {
         match &self.store {
@@ -245,7 +281,17 @@ impl Config {
         }
     }
 
-    /// The configuration in effect as a file that loads to the same, but for the store's credentials: they are masked.
+    /// Where the key of the audit log is: beside an embedded store unless said otherwise. A shared store has none by itself,
+    /// because every server needs the same.
+    pub fn audit_key_file(&self) -> Option<PathBuf> {
+        match (&self.audit.key_file, &self.store) {
+            (Some(path), _) => Some(path.clone()),
+            (None, StoreUrl::Embedded) => Some(self.data.join("audit.key")),
+            (None, StoreUrl::Postgres(_)) => None,
+        }
+    }
+
+    /// The configuration in effect as a file that loads to the same, but for credentials: they are masked.
     pub fn to_toml(&self) -> String {
         show::to_toml(self)
     }
@@ -267,6 +313,7 @@ impl Default for Config {
             fingerprint: FingerprintConfig::default(),
             search: SearchConfig { bodies: true },
             events: EventsConfig { keep: limits::EVENTS_KEPT },
+            audit: AuditConfig::default(),
             jobs: JobsConfig::default(),
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
         }
@@ -290,7 +337,15 @@ impl SourceConfig {
     /// A source about which nothing else is set.
     pub fn new(name: &str, kind: SourceKind) -> SourceConfig {
         let tenant = EventPath::parse(TENANT_PATH).expect("this path is one of names");
-        SourceConfig { kind, aggregate: None, tenant, queue: name.to_owned() }
+        SourceConfig {
+            kind,
+            aggregate: None,
+            tenant,
+            queue: name.to_owned(),
+            governance: Governance::Required,
+            destination: None,
+            subscribers: BTreeMap::new(),
+        }
     }
 }
 

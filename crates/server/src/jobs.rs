@@ -9,7 +9,7 @@ pub mod ended;
 mod event;
 pub mod workers;
 
-use lazaret_core::id::{IncidentId, JobId};
+use lazaret_core::id::JobId;
 use lazaret_core::job::enqueue::{NewJob, job_id};
 use lazaret_core::job::failure::{Failure, Nack, Verdict};
 use lazaret_core::job::letter::letter_key;
@@ -28,6 +28,7 @@ use lazaret_store::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, Sto
 use crate::app::App;
 use crate::metrics::JobRun;
 use crate::raw_json::shown;
+use crate::redrive::ShutIncident;
 
 pub use due::{tick, until_due};
 pub use lazaret_store::job::SOURCE;
@@ -51,8 +52,9 @@ pub enum NotDone {
     NotDead(String),
     #[error("job {0} is on hold, and nothing removes its dead letter until it is released")]
     Held(JobId),
-    #[error("a retry asks for an analysis of the cause first")]
-    RcaRequired(Vec<IncidentId>),
+    /// The gate is shut for these incidents.
+    #[error("{}", shut_text(.0))]
+    Shut(Vec<ShutIncident>),
     #[error(transparent)]
     Problem(#[from] JobProblem),
     /// The job's letter stands in the way.
@@ -62,6 +64,13 @@ pub enum NotDone {
     Contended(JobId),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn shut_text(incidents: &[ShutIncident]) -> String {
+    match incidents.first() {
+        Some(first) => format!("a retry is refused: {}", first.shut),
+        None => "a retry is refused".to_owned(),
+    }
 }
 
 /// A job before and after a change.

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod api;
 pub mod app;
+pub mod audit;
 pub mod capture;
 pub mod clock;
 pub mod config;
@@ -17,6 +18,7 @@ mod net;
 mod ojs;
 pub mod operations;
 mod raw_json;
+pub mod redrive;
 pub mod regroup;
 pub mod reload;
 pub mod replay;

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Reloading {
 }
 
 /// Keys that a running server cannot change: what they set up is in use.
-const NEEDS_RESTART: [&str; 4] = ["listen", "data", "store", "log.format"];
+const NEEDS_RESTART: [&str; 5] = ["listen", "data", "store", "audit.key_file", "log.format"];
 
 /// A key that differs between two configurations.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +85,8 @@ impl Live {
         let old = self.app();
         let changes = changes(&old.config, &new);
         let (listen, data) = (old.config.listen.clone(), old.config.data.clone());
-        let mut config = Config { listen, data, store: old.config.store.clone(), ..new };
+        let (store, audit) = (old.config.store.clone(), old.config.audit.clone());
+        let mut config = Config { listen, data, store, audit, ..new };
         config.log.format = old.config.log.format;
         if changes.iter().any(|change| !change.needs_restart) {
             self.current.send_replace(Current::new(Arc::new(old.under(config))));
@@ -152,14 +153,16 @@ fn log(changes: &[Change]) {
 
 /// The keys that differ, by what `config show` prints: no key can be forgotten here.
 fn changes(old: &Config, new: &Config) -> Vec<Change> {
-    // Two stores may look the same: their passwords are not shown.
-    let other_store = old.store != new.store;
+    // Two values may look the same: credentials are not shown.
+    let (old_secrets, new_secrets) = (old.secrets(), new.secrets());
     let (old_keys, new_keys) = (keys_of(old), keys_of(new));
     let mut keys: Vec<&String> = old_keys.keys().chain(new_keys.keys()).collect();
     keys.sort();
     keys.dedup();
     let shown = |keys: &BTreeMap<String, String>, key: &str| keys.get(key).cloned().unwrap_or_default();
-    let differ = |key: &&String| old_keys.get(*key) != new_keys.get(*key) || (*key == "store" && other_store);
+    let differ = |key: &&String| {
+        old_keys.get(*key) != new_keys.get(*key) || old_secrets.get(*key) != new_secrets.get(*key)
+    };
     keys.into_iter()
         .filter(differ)
         .map(|key| Change {
@@ -194,7 +197,7 @@ fn flatten(table: &toml::Table, outer: &str, keys: &mut BTreeMap<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::StoreUrl;
+    use crate::config::{DestinationConfig, DestinationUrl, REPORT_SOURCE, Secret, StoreUrl};
 
     #[test]
     fn every_key_that_differs_is_named_and_lists_count_as_one() {
@@ -221,5 +224,31 @@ mod tests {
         let shown = "\"postgres://u:***@h/d\"".to_owned();
         let expected = Change { key: "store".into(), old: shown.clone(), new: shown, needs_restart: true };
         assert_eq!(told, [expected]);
+    }
+
+    #[test]
+    fn a_new_secret_of_a_destination_is_a_change_that_shows_neither() {
+        let with = |url: &str, secret: &str| {
+            let mut destination = DestinationConfig::new(DestinationUrl::parse(url).unwrap());
+            destination.secret = Some(Secret::parse(secret).unwrap());
+            let mut config = Config::default();
+            let report = config.sources.get_mut(REPORT_SOURCE).unwrap();
+            report.subscribers.insert("a.b".to_owned(), destination.clone());
+            report.destination = Some(destination);
+            config
+        };
+        let old = with("https://u:one@h/", "one-one-one-one-one");
+        let new = with("https://u:two@h/", "two-two-two-two-two");
+        let told = changes(&old, &new);
+        let keys: Vec<&str> = told.iter().map(|change| change.key.as_str()).collect();
+        let expected = [
+            "sources.report.destination.secret",
+            "sources.report.destination.url",
+            "sources.report.subscribers.a.b.secret",
+            "sources.report.subscribers.a.b.url",
+        ];
+        assert_eq!(keys, expected);
+        assert!(told.iter().all(|change| change.old == change.new && !change.needs_restart), "{told:?}");
+        assert!(!format!("{told:?}").contains("one") && !format!("{told:?}").contains("two"), "{told:?}");
     }
 }

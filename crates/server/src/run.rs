@@ -1,5 +1,7 @@
 //! The loops: each calls a tick until it is idle, then waits for a change or for a while.
 
+mod drive;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +11,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::audit;
 use crate::events;
 use crate::jobs;
 use crate::operations::{self, Progress};
+use crate::redrive;
 use crate::regroup;
 use crate::reload::{self, Live, Reloading};
 use crate::replay;
@@ -50,10 +54,12 @@ enum Duty {
     Trash,
     Months,
     Replay,
+    Plans,
+    AuditChain,
 }
 
 impl Duty {
-    const ALL: [Duty; 10] = [
+    const ALL: [Duty; 12] = [
         Duty::Operations,
         Duty::Unfrozen,
         Duty::Jobs,
@@ -64,6 +70,8 @@ impl Duty {
         Duty::Trash,
         Duty::Months,
         Duty::Replay,
+        Duty::Plans,
+        Duty::AuditChain,
     ];
 
     const fn name(self) -> &'static str {
@@ -78,6 +86,8 @@ impl Duty {
             Duty::Trash => "emptying the trash",
             Duty::Months => "taking away empty months",
             Duty::Replay => "replay rules",
+            Duty::Plans => "dropping plans that nobody launched",
+            Duty::AuditChain => "linking the audit log",
         }
     }
 
@@ -93,6 +103,8 @@ impl Duty {
             Duty::Trash => trash::empty(app).await,
             Duty::Months => trash::drop_empty_months(app).await,
             Duty::Replay => replay::tick(app).await,
+            Duty::Plans => redrive::drop_plans(app).await,
+            Duty::AuditChain => audit::tick(app).await,
         }
     }
 
@@ -108,17 +120,22 @@ impl Duty {
             | Duty::JobRetention
             | Duty::Trash
             | Duty::Months
-            | Duty::Replay => YIELD,
+            | Duty::Replay
+            | Duty::Plans
+            | Duty::AuditChain => YIELD,
         }
     }
 
     /// How long to wait when there is nothing to do.
     const fn idle(self) -> Duration {
         match self {
-            Duty::Operations | Duty::Jobs | Duty::BodyIndex | Duty::Replay => IDLE,
-            Duty::Unfrozen | Duty::Regrouping | Duty::EventRetention | Duty::JobRetention | Duty::Trash => {
-                SELDOM
-            }
+            Duty::Operations | Duty::Jobs | Duty::BodyIndex | Duty::Replay | Duty::AuditChain => IDLE,
+            Duty::Unfrozen
+            | Duty::Regrouping
+            | Duty::EventRetention
+            | Duty::JobRetention
+            | Duty::Trash
+            | Duty::Plans => SELDOM,
             Duty::Months => HOURLY,
         }
     }
@@ -146,7 +163,9 @@ impl Duty {
             | Duty::EventRetention
             | Duty::JobRetention
             | Duty::Trash
-            | Duty::Months => self.idle(),
+            | Duty::Months
+            | Duty::Plans
+            | Duty::AuditChain => self.idle(),
         }
     }
 
@@ -154,14 +173,17 @@ impl Duty {
     const fn follows_commits(self) -> bool {
         match self {
             Duty::Operations | Duty::Jobs | Duty::BodyIndex => true,
-            // Rules change by a reload, and what is captured has its group; what dies lies for a while.
+            // Rules change by a reload, and what is captured has its group; what dies lies for a while. Decisions are few
+            // among commits.
             Duty::Unfrozen
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
             | Duty::Trash
             | Duty::Months
-            | Duty::Replay => false,
+            | Duty::Replay
+            | Duty::Plans
+            | Duty::AuditChain => false,
         }
     }
 }
@@ -172,6 +194,7 @@ pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
     for duty in Duty::ALL {
         loops.spawn(work(duty, Arc::clone(live)));
     }
+    loops.spawn(drive::redrives(Arc::clone(live)));
     let app = live.app();
     let stop = app.stopping();
     loops.spawn(reload_tokens(Arc::clone(&app), stop));
@@ -265,10 +288,12 @@ mod tests {
     use lazaret_core::job::failure::read_nack;
     use lazaret_core::job::state::JobState;
     use lazaret_core::replay::ReplayRule;
-    use lazaret_store::Store;
+    use lazaret_store::audit::Actor;
     use lazaret_store::sqlite::{Mode, SqliteStore};
+    use lazaret_store::{RedriveStore, Store};
 
     use super::*;
+    use crate::access::Role;
     use crate::clock::Clock;
     use crate::config::Config;
 
@@ -335,6 +360,32 @@ mod tests {
         };
         let lay_ms = back.enqueued_at.since(died.discarded_at.unwrap());
         assert!(lay_ms >= 300, "{lay_ms} ms");
+        app.stop();
+        loops.join_all().await;
+    }
+
+    #[tokio::test]
+    async fn the_audit_log_is_linked_without_being_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).unwrap());
+        let app = App::new(store.clone(), Config::default(), Clock::System, false).await.unwrap();
+        let key = audit::AuditKey::make(&folder.path().join("audit.key")).unwrap();
+        let app = Arc::new(app.with_audit_key(Some(key)));
+        let by = Actor { name: "test".into(), role: "admin".into(), request: None };
+        crate::tokens::create(store.as_ref(), &app.entropy, app.clock.now(), "a", Role::Admin, by)
+            .await
+            .unwrap();
+        let mut changes = store.changes();
+        let live = Live::new(Arc::clone(&app));
+        let loops = start(&live);
+        loop {
+            changes.mark_unchanged();
+            let entries = store.audit_links(0, 10).await.unwrap();
+            if !entries.is_empty() && entries.iter().all(|(_, link)| link.is_some()) {
+                break;
+            }
+            changes.changed().await.unwrap();
+        }
         app.stop();
         loops.join_all().await;
     }

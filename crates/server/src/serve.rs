@@ -19,6 +19,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::audit::{self, KeyError};
 use crate::clock::Clock;
 use crate::config::{Config, PostgresUrl};
 use crate::net::{host_of, is_loopback};
@@ -40,6 +41,8 @@ pub enum ServeError {
     },
     #[error(transparent)]
     Token(#[from] TokenRefused),
+    #[error(transparent)]
+    AuditKey(#[from] KeyError),
     #[error("cannot listen on {address}")]
     Listen {
         address: String,
@@ -75,6 +78,7 @@ impl ServeError {
             ServeError::Store(_) | ServeError::Signals(_) => None,
             ServeError::Shared { source, .. } => PostgresStore::hint(source).map(str::to_owned),
             ServeError::Token(refused) => refused.hint().map(str::to_owned),
+            ServeError::AuditKey(error) => error.hint(),
             ServeError::Listen { .. } => Some(
                 "is another server there? choose another address with --listen, or port 0 for any".into(),
             ),
@@ -100,8 +104,10 @@ where
 {
     let mut signals = Signals::listen()?;
     let opened = stores::open(&config, mode).await?;
+    let key = audit::prepare(&config, opened.store.as_ref()).await?;
     let clock = Clock::of(opened.store.as_ref(), Clock::System).await?;
     let app = App::new(Arc::clone(&opened.store), config, clock, mode == Mode::Test).await?;
+    let app = Arc::new(app.with_audit_key(key));
     check_doors(&app)?;
     let address = app.config.listen.clone();
     let failed = |source| ServeError::Listen { address, source };

@@ -1,6 +1,6 @@
 //! The audit log: one entry per decision, with who, why, on what and how many.
 
-use lazaret_core::id::{AuditId, LetterId, OperationId};
+use lazaret_core::id::{AuditId, IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::time::Time;
 
 /// Who decides, for the audit log.
@@ -22,6 +22,8 @@ pub struct AuditEntry {
     pub action: String,
     pub letter: Option<LetterId>,
     pub operation: Option<OperationId>,
+    pub incident: Option<IncidentId>,
+    pub redrive: Option<RedriveId>,
     /// The filter in its text form.
     pub filter: Option<String>,
     pub count: u64,

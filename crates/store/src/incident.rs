@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::{Fingerprint, Parts};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::IncidentState;
+use lazaret_core::incident::{IncidentState, Unmoved};
 use lazaret_core::pattern::Pattern;
+use lazaret_core::rca::{Analysis, Fix, FixKind, Rca};
 use lazaret_core::time::Time;
 
 /// One incident as lists see it.
@@ -99,6 +100,60 @@ pub struct IncidentDetail {
     pub affected: Affected,
     /// Incidents of other fingerprints that look alike, best first, with how alike they are from 0 to 1.
     pub similar: Vec<(Incident, f64)>,
+    pub record: IncidentRecord,
+}
+
+/// What people wrote about an incident, and what happened to it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct IncidentRecord {
+    pub assignee: Option<String>,
+    /// Every revision of the analysis, oldest first; the last one holds.
+    pub rcas: Vec<Rca>,
+    /// Every fix that was named, oldest first.
+    pub fixes: Vec<Fix>,
+    /// From when on the fix holds that is in force, if one is: the last of `fixes`.
+    pub fix_at: Option<Time>,
+    /// The last launch of a redrive of its letters.
+    pub redriven_at: Option<Time>,
+    /// The newest `limits::TIMELINE_ENTRIES_SHOWN`, oldest first.
+    pub timeline: Vec<TimelineEntry>,
+}
+
+/// Something that happened to an incident.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimelineEntry {
+    pub at: Time,
+    /// A state it came to, or `assigned`, `note`, `revised`, `fix_named`, `redrive_started`, `redrive_done`,
+    /// `redrive_stopped`, `redrive_cancelled`.
+    pub kind: String,
+    pub by: Option<String>,
+    /// The note, the assignee, the reference, the id of the redrive.
+    pub text: Option<String>,
+}
+
+/// What a person does about an incident.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IncidentStep {
+    Diagnose(Analysis),
+    Fix {
+        kind: FixKind,
+        reference: String,
+        fixed_at: Time,
+    },
+    /// Only when nothing of it waits or is under way.
+    Close(Option<String>),
+    Assign(Option<String>),
+    Note(String),
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IncidentStepped {
+    Done(IncidentState),
+    Refused(Unmoved),
+    /// The analysis was revised too often.
+    TooMany,
+    Unknown,
 }
 
 /// Whom an incident hits: the ten most frequent values each, over its newest letters.

@@ -17,6 +17,8 @@ pub mod moves;
 mod packing;
 pub mod page;
 pub mod postgres;
+pub mod redrive;
+pub mod redrive_store;
 pub mod regroup;
 pub mod replay;
 pub mod search;
@@ -32,4 +34,5 @@ pub mod trash;
 pub mod worker;
 
 pub use error::StoreError;
+pub use redrive_store::RedriveStore;
 pub use store::Store;

@@ -26,6 +26,7 @@ mod months;
 mod opening;
 mod operations;
 mod readers;
+mod redrives;
 mod regroup;
 mod replays;
 mod rows;

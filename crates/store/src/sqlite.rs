@@ -16,6 +16,7 @@ mod migrate;
 mod numbers;
 mod operations;
 mod readers;
+mod redrives;
 mod regroup;
 mod replays;
 mod rows;

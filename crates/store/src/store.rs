@@ -18,6 +18,7 @@ use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::redrive_store::RedriveStore;
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
@@ -30,7 +31,7 @@ use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Store: RedriveStore + Send + Sync + std::fmt::Debug {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
     async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError>;

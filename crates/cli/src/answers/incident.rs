@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::redrive::Redrive;
+
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct IncidentPage {
@@ -55,6 +57,57 @@ pub struct IncidentRest {
     pub series: Series,
     #[serde(default)]
     pub similar: Vec<Similar>,
+    pub assignee: Option<String>,
+    /// What the class of its letters suggests.
+    #[serde(rename = "suggestedCategory")]
+    pub suggested_category: Option<String>,
+    /// The analysis that holds.
+    pub rca: Option<Rca>,
+    /// The fix that is in force.
+    pub fix: Option<Fix>,
+    /// Oldest first.
+    #[serde(default)]
+    pub timeline: Vec<Told>,
+    /// Newest first.
+    #[serde(default)]
+    pub redrives: Vec<Redrive>,
+    /// What the gate asks for next.
+    pub next: Option<NextStep>,
+}
+
+/// One revision of the analysis.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Rca {
+    pub revision: u64,
+    pub category: String,
+    pub root_cause: String,
+    pub remediation: String,
+    pub author: String,
+    pub at: String,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Fix {
+    pub kind: String,
+    pub reference: String,
+    pub fixed_at: String,
+    pub author: String,
+}
+
+/// Something that happened to an incident.
+#[derive(Deserialize, Debug)]
+pub struct Told {
+    pub at: String,
+    pub kind: String,
+    pub by: Option<String>,
+    pub text: Option<String>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct NextStep {
+    pub code: String,
 }
 
 #[derive(Deserialize, Debug)]

@@ -1,6 +1,8 @@
-//! `lazaret audit`: who decided what, and why.
+//! `lazaret audit`: who decided what, and why; and whether that is as it was written.
 
-use clap::Args;
+mod verify;
+
+use clap::{Args, Subcommand};
 
 use crate::answers::{AuditEntry, AuditPage};
 use crate::client::Client;
@@ -12,11 +14,22 @@ const EXAMPLES: &str = "\
 Examples:
   lazaret audit
   lazaret audit --limit 200
+  lazaret audit verify                          whether it is as it was written
   lazaret audit --json | jq -r '.items[] | [.at, .actor, .action, .reason] | @tsv'";
 
+#[derive(Subcommand, Debug)]
+enum AuditCommand {
+    /// Check that no entry was changed, removed or put in between; exit code 1 when one was
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::VerifyArgs),
+}
+
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+
     /// Entries to show
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -27,6 +40,9 @@ pub struct AuditArgs {
 }
 
 pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    if let Some(AuditCommand::Verify(args)) = args.command {
+        return verify::run(args, client, screen).await;
+    }
     let limit = args.limit.to_string();
     let before = args.before.map(|before| before.to_string());
     let mut query = vec![("limit", limit.as_str())];
@@ -72,8 +88,16 @@ fn table(entries: &[AuditEntry]) -> Table {
     table
 }
 
-/// What a decision was about: a letter, a filter, or everything.
+/// What a decision was about: a letter, an incident, a filter, letters of a redrive, or everything.
 fn which(entry: &AuditEntry) -> &str {
+    if let (None, Some(incident)) = (&entry.letter_id, &entry.incident_id) {
+        return incident;
+    }
+    if let (None, Some(redrive), None | Some("")) =
+        (&entry.letter_id, &entry.redrive_id, entry.filter.as_deref())
+    {
+        return redrive;
+    }
     match (&entry.letter_id, entry.filter.as_deref(), &entry.operation_id) {
         (Some(letter), _, _) => letter,
         (None, Some(""), _) | (None, None, Some(_)) => "all letters",

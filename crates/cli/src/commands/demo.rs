@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
-use lazaret_server::config::Config;
+use lazaret_server::config::{Config, DestinationConfig, DestinationUrl};
 use lazaret_server::serve::{ServeError, check_address};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::{Store, StoreError};
@@ -15,21 +15,23 @@ use tokio::sync::{oneshot, watch};
 
 use super::serve::{announce, failed, start_log};
 use crate::client::Client;
-use crate::demo::{Feed, Pace, Worker};
-use crate::failure::Outcome;
+use crate::demo::{self, Feed, Pace, Worker};
+use crate::failure::{Failure, Outcome};
 use crate::output::{Screen, tell};
 
 const EXAMPLES: &str = "\
 Examples:
   lazaret demo                          http://127.0.0.1:7070, then in another terminal:
   lazaret incidents                     what went wrong in the last 14 days
+  lazaret redrive plan error:KeyError   what putting back the orders of a bad deploy would do; then start it
   lazaret tail                          what goes wrong now
   lazaret queues                        the shop's jobs; also lazaret jobs ls, lazaret workers
   lazaret ls source:jobs                jobs that died
   lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
   lazaret demo --seed 42 --still        another story, and nothing after it
 
-The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
+One incident, that of the bad deploy, has its cause and its fix written down; what is put back is taken by a receiver
+of the demo's own. The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
 outages, a bad deploy, a slow leak and some poison pills. Some of its mails and invoices are jobs that a worker works
 off over HTTP. The same seed tells the same story. The store lies in a temporary folder and is gone when the demo ends.";
 
@@ -55,6 +57,8 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     config.log.level = "warn,lazaret_store::sqlite::insert=error,lazaret_server::serve=error".into();
     start_log(&config.log, screen)?;
     check_address(&config.listen).await.map_err(failed)?;
+    let receiver = demo::Receiver::bind().await.context("cannot listen for what is put back")?;
+    lead_back(&mut config, &receiver)?;
     let mut feed = Feed::new(args.seed);
     tokio::select! {
         told = tell_past(&mut feed, &config, screen) => told.map_err(|error| failed(ServeError::Store(error)))?,
@@ -68,10 +72,13 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let (seed, pace) = (args.seed, if args.still { Pace::Still } else { Pace::Trickle });
     let beside = async move |app: Arc<App>| {
         let worker = work(seed, pace, address, app.stopping());
+        let receiver = receiver.run(app.stopping());
         match pace {
-            Pace::Still => worker.await,
+            Pace::Still => {
+                tokio::join!(worker, receiver);
+            }
             Pace::Trickle => {
-                tokio::join!(worker, feed.live(app));
+                tokio::join!(worker, receiver, feed.live(app));
             }
         }
     };
@@ -84,6 +91,16 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Everything that the shop reports can be put back, to a receiver of the demo's own.
+fn lead_back(config: &mut Config, receiver: &demo::Receiver) -> anyhow::Result<()> {
+    let url = DestinationUrl::parse(&receiver.url()?).map_err(Failure::failed)?;
+    for source in config.sources.values_mut() {
+        source.destination =
+            Some(DestinationConfig { allow_private: true, ..DestinationConfig::new(url.clone()) });
+    }
+    Ok(())
+}
+
 /// Lets the shop's worker work, once it is known where.
 async fn work(
     seed: u64,
@@ -93,7 +110,12 @@ async fn work(
 ) {
     let Ok(address) = address.await else { return };
     match Client::new(&format!("http://{address}"), None) {
-        Ok(client) => Worker::new(seed, client, pace).run(stopping).await,
+        Ok(client) => {
+            if let Err(error) = demo::write_down(&client).await {
+                tracing::warn!(%error, "nobody of the shop has written down a cause");
+            }
+            Worker::new(seed, client, pace).run(stopping).await;
+        }
         Err(error) => tracing::warn!(%error, "the shop has no worker"),
     }
 }

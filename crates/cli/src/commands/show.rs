@@ -1,6 +1,7 @@
 //! `lazaret show`: one letter, whole, for a person; or its exact bytes.
 
 mod page;
+mod sent;
 
 use clap::Args;
 use lazaret_core::id::LetterId;
@@ -60,6 +61,8 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
         Some(life) => {
             rest.retry_history.retain(|run| run.life.is_none_or(|of| of == u64::from(life)));
             rest.lives.retain(|of| of.life == u64::from(life));
+            rest.redrives.retain(|of| of.life == u64::from(life));
+            rest.edits.retain(|of| of.life == u64::from(life));
             Some(Payload::of(&body(&id, args.life, client).await?))
         }
     };

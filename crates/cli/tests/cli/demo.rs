@@ -1,4 +1,5 @@
-//! The demo as a person meets it: letters of fourteen days, and jobs that a worker works off over HTTP.
+//! The demo as a person meets it: letters of fourteen days, jobs that a worker works off over HTTP, and one
+//! incident whose letters can be put back.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -50,6 +51,14 @@ fn the_demo_shows_queues_workers_jobs_and_their_dead_letters() {
     assert!(incident["count"].as_u64().unwrap() > 10, "{incident}");
     let shown = server.run(&["jobs", "show", letter["eventId"].as_str().unwrap()]).ok();
     assert!(shown.contains("failed runs (3)") && shown.contains("lazaret incident show "), "{shown}");
+
+    // The cause of the bad deploy is written down before the worker begins: its letters can be put back.
+    let plan =
+        server.json(&["redrive", "plan", "error:KeyError", "tenant:harbour-pine-fr", "--pace", "unlimited"]);
+    let (id, count) = (plan["id"].as_str().unwrap(), plan["count"].as_u64().unwrap());
+    assert!(count > 10 && plan["refused"] == 0, "{plan}");
+    server.run(&["redrive", "start", id, "--count", &count.to_string(), "--watch"]).ok();
+    assert_eq!(server.json(&["redrive", "show", id])["letters"]["succeeded"], count);
 
     assert_eq!(server.run(&["workers", "quiet", "shop-worker-1"]).code, 0);
     assert_eq!(server.json(&["workers"])["items"][0]["wished"], "quiet");

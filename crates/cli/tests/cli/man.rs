@@ -16,7 +16,16 @@ fn every_command_gets_a_page_in_a_folder() {
     let folder = desk.folder.path().join("share/man1");
     let said = desk.run(&["man", "--dir", arg(&folder)]).ok();
     assert!(said.starts_with("wrote ") && said.contains("share/man1"), "{said}");
-    for name in ["lazaret", "lazaret-ls", "lazaret-tail", "lazaret-incident-show", "lazaret-token-new"] {
+    for name in [
+        "lazaret",
+        "lazaret-ls",
+        "lazaret-tail",
+        "lazaret-incident-show",
+        "lazaret-incident-diagnose",
+        "lazaret-redrive-plan",
+        "lazaret-retry",
+        "lazaret-token-new",
+    ] {
         let page = std::fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(".SH NAME"), "{name}: {page}");
         assert!(!page.contains("lzr_secret"), "{name} shows a secret");
@@ -32,7 +41,19 @@ fn every_command_gets_a_page_in_a_folder() {
 fn shells_complete_the_new_commands_too() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = Desk::new().run(&["completions", shell]).ok();
-        for command in ["incidents", "tail", "export", "import", "suggest", "series", "progress", "man"] {
+        for command in [
+            "incidents",
+            "tail",
+            "export",
+            "import",
+            "suggest",
+            "series",
+            "progress",
+            "man",
+            "redrive",
+            "retry",
+            "diagnose",
+        ] {
             assert!(script.contains(command), "{command} is missing for {shell}");
         }
     }

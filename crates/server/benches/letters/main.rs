@@ -13,6 +13,7 @@ mod postgres;
 mod postgres_floor;
 mod postgres_jobs;
 mod postgres_lists;
+mod redrive;
 mod regroup;
 mod retry;
 mod sample;
@@ -21,7 +22,8 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 8] = ["capture", "clients", "jobs", "retry", "lists", "search", "regroup", "postgres"];
+const PARTS: [&str; 9] =
+    ["capture", "clients", "jobs", "retry", "redrive", "lists", "search", "regroup", "postgres"];
 
 struct Options {
     sizes: Vec<usize>,
@@ -53,6 +55,9 @@ fn main() {
     }
     if wanted("retry") {
         runtime.block_on(retry::run());
+    }
+    if wanted("redrive") {
+        runtime.block_on(redrive::run());
     }
     if wanted("search") {
         runtime.block_on(search::run());

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use lazaret_store::audit::Actor;
 
 use super::problem::{Code, Problem};
-use crate::access::{self, Caller, Denied, Permission};
+use crate::access::{self, Caller, Denied, Permission, Role};
 use crate::app::App;
 use crate::net::{host_of, is_loopback};
 use crate::ojs;
@@ -152,6 +152,19 @@ pub(super) async fn permit(
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
+}
+
+/// Refuses who lacks a permission that a part of the request asks for, and says who has it.
+pub(super) fn may(caller: &Caller, permission: Permission) -> Result<(), Problem> {
+    if caller.role.may(permission) {
+        return Ok(());
+    }
+    let (role, needs) = (caller.role.name(), permission.name());
+    let roles: Vec<&str> =
+        Role::ALL.into_iter().filter(|role| role.may(permission)).map(Role::name).collect();
+    Err(Problem::new(Code::Forbidden, format!("the role {role} may not do this: it needs `{needs}`"))
+        .hint(format!("who may: {}", roles.join(", ")))
+        .with("may", roles))
 }
 
 /// The caller as the audit log names them.

@@ -14,7 +14,8 @@ use lazaret_core::incident::IncidentState;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
 use lazaret_core::time::Time;
-use lazaret_store::incident::{IncidentKey, IncidentQuery, IncidentSort};
+use lazaret_store::incident::{IncidentDetail, IncidentKey, IncidentQuery, IncidentSort};
+use lazaret_store::redrive::RedriveQuery;
 use lazaret_store::series::{Line, SeriesOf, Step};
 use sha2::{Digest, Sha256};
 
@@ -25,6 +26,8 @@ use super::wire::incident::{
     AffectedBody, FingerprintBody, IncidentBody, IncidentEntry, IncidentList, SeriesBody, SimilarBody,
     Sparkline,
 };
+use super::wire::record::RecordBody;
+use super::wire::redrive::RedriveBody;
 use crate::app::App;
 use crate::raw_json::shown;
 
@@ -33,6 +36,9 @@ const SPARKLINE_HOURS: i64 = 48;
 
 /// Two weeks: what comes back each week shows twice.
 const SERIES_HOURS: i64 = 14 * 24;
+
+/// Redrives that are shown with an incident; the list has all.
+const REDRIVES_SHOWN: usize = 20;
 
 const KEYS: [&str; 9] = ["state", "type", "errorType", "class", "text", "since", "sort", "limit", "cursor"];
 
@@ -87,23 +93,39 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<IncidentEntry>, Problem> {
+    shown_whole(&app, parse_incident(id)?).await.map(Json)
+}
+
+pub(super) fn parse_incident(id: Result<Path<String>, PathRejection>) -> Result<IncidentId, Problem> {
     let Path(text) = id?;
-    let id = IncidentId::parse(&text)?;
-    let Some(detail) = app.store.incident(id).await? else {
-        return Err(Problem::new(Code::NotFound, format!("incident {id} does not exist"))
-            .hint("find incidents with GET /api/v1/incidents"));
-    };
+    Ok(IncidentId::parse(&text)?)
+}
+
+pub(super) async fn find(app: &App, id: IncidentId) -> Result<IncidentDetail, Problem> {
+    app.store.incident(id).await?.ok_or_else(|| Problem::no_incident(id))
+}
+
+/// One incident with everything that is known of it.
+pub(super) async fn shown_whole(app: &App, id: IncidentId) -> Result<IncidentEntry, Problem> {
+    let detail = find(app, id).await?;
+    let query = RedriveQuery { incident: Some(id), limit: REDRIVES_SHOWN, ..RedriveQuery::default() };
+    let redrives = app.store.redrives(query).await?;
+    let redrives = redrives.into_iter().map(|redrive| RedriveBody::new(redrive, None)).collect();
+    let record = RecordBody::new(&detail.incident, detail.record, redrives);
     let now = app.clock.now();
     let span = Span::last(Step::Hour, SERIES_HOURS, now);
-    let line = lines_of(&app, span, vec![id]).await?.remove(&id.to_string());
+    let line = lines_of(app, span, vec![id]).await?.remove(&id.to_string());
     let sparkline = Sparkline::new(Span::last(Step::Hour, SPARKLINE_HOURS, now), line.as_ref());
-    Ok(Json(IncidentEntry {
-        incident: IncidentBody::new(detail.incident, sparkline),
+    let mut incident = IncidentBody::new(detail.incident, sparkline);
+    incident.category = record.rca.as_ref().map(|rca| rca.category).or(incident.category);
+    Ok(IncidentEntry {
+        incident,
+        record,
         fingerprints: detail.fingerprints.into_iter().map(FingerprintBody::from).collect(),
         affected: AffectedBody::from(detail.affected),
         series: SeriesBody::new(span, line),
         similar: detail.similar.into_iter().map(SimilarBody::from).collect(),
-    }))
+    })
 }
 
 /// The lines of incidents by their ids.

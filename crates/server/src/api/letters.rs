@@ -16,7 +16,10 @@ use serde_json::Value;
 
 use super::groups;
 use super::problem::{Code, Problem};
-use super::wire::entry::LetterEntry;
+use super::retry::edits_of;
+use super::wire::edit::Bodies;
+use super::wire::entry::{LetterEntry, SentBodies};
+use super::wire::redrive::LetterRedriveBody;
 use super::wire::{BodyIndexBody, LetterList, LetterSummary, ScanBody, TotalBody, hex};
 use crate::app::App;
 use crate::raw_json::shown;
@@ -158,7 +161,12 @@ pub(super) async fn show(
     let Some(original) = app.store.original(id, Some(history.letter.life)).await? else {
         return Err(Problem::no_letter(id));
     };
-    Ok(Json(LetterEntry::new(history, original, |subject| groups::group(&app, subject))))
+    let redrives = app.store.redrives_of(id).await?;
+    let sent = SentBodies {
+        redrives: redrives.into_iter().map(LetterRedriveBody::from).collect(),
+        edits: edits_of(&app, id, Bodies::LeftOut).await?,
+    };
+    Ok(Json(LetterEntry::new(history, original, sent, |subject| groups::group(&app, subject))))
 }
 
 /// Gives the exact bytes of the original.

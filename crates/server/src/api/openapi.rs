@@ -4,8 +4,8 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use super::{
-    admin, decisions, events, incidents, letters, metrics, progress, report, rules, series, stats, suggest,
-    transfer, trash,
+    admin, audit, decisions, events, incident_steps, incidents, letters, metrics, progress, receipts,
+    redrives, report, retry, rules, series, stats, suggest, transfer, trash,
 };
 
 /// Describes the routes that a verb has: on one letter, and by filter.
@@ -60,6 +60,40 @@ decision_docs! {
     delete, "/api/v1/dead-letters/{id}/delete", "/api/v1/dead-letters/delete", "Deletes, which can be undone for as long as the content is kept,";
 }
 
+/// Describes what is done to a run.
+macro_rules! step_docs {
+    ($($step:ident, $path:literal, $does:literal, $body:literal;)*) => {
+        mod steps {
+            $(
+                #[doc = $does]
+                #[utoipa::path(
+                    post,
+                    path = $path,
+                    tag = "redrives",
+                    operation_id = concat!(stringify!($step), "_redrive"),
+                    params(("id" = String, Path)),
+                    request_body(content = Option<Object>, description = $body),
+                    responses(
+                        (status = 200, body = super::super::wire::redrive::RedriveBody),
+                        (status = 400, description = "bad_request: `field` says which"),
+                        (status = 404, description = "not_found"),
+                        (status = 409, description = "redrive_state: its state does not allow it; to resume also rca_required, fix_required, decision_required or poison")
+                    )
+                )]
+                #[allow(dead_code, reason = "only its description is used: the handler serves all steps")]
+                pub fn $step() {}
+            )*
+        }
+    };
+}
+
+step_docs! {
+    pause, "/api/v1/redrives/{id}/pause", "Pauses a run: what is out is verified, nothing more is sent.", "`{\"reason\": \"…\"}`; may be empty";
+    resume, "/api/v1/redrives/{id}/resume", "Lets a run go on where it was.", "Nothing";
+    cancel, "/api/v1/redrives/{id}/cancel", "Ends a plan or a run: what is out is verified, the rest is not sent.", "`{\"reason\": \"…\"}`; may be empty";
+    pace, "/api/v1/redrives/{id}/pace", "Changes how fast a run goes.", "`{\"pace\": 1000}`, \"unlimited\" or \"critical\"";
+}
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -91,12 +125,31 @@ decision_docs! {
         docs::delete::one,
         docs::delete::many,
         decisions::restore,
+        retry::retry,
+        retry::edits,
         trash::list,
         decisions::operation,
         stats::stats,
         stats::ledger,
         incidents::list,
         incidents::show,
+        incident_steps::diagnose,
+        incident_steps::document,
+        incident_steps::fix,
+        incident_steps::close,
+        incident_steps::assign,
+        incident_steps::note,
+        redrives::plan,
+        redrives::launch,
+        redrives::list,
+        redrives::show,
+        redrives::letters,
+        redrives::settle,
+        steps::pause,
+        steps::resume,
+        steps::cancel,
+        steps::pace,
+        receipts::receive,
         series::series,
         suggest::suggest,
         progress::progress,
@@ -106,6 +159,7 @@ decision_docs! {
         rules::enable,
         rules::disable,
         admin::audit,
+        audit::verify,
         events::events,
         admin::tokens,
         admin::create_token,

@@ -34,6 +34,15 @@ pub enum Code {
     NoWayBack,
     Replaced,
     CountMismatch,
+    RcaRequired,
+    FixRequired,
+    DecisionRequired,
+    Poison,
+    RedriveState,
+    PlanExpired,
+    GlassReason,
+    GlassForbidden,
+    NoAuditKey,
     TooLarge,
     UnsupportedMediaType,
     Misdirected,
@@ -71,6 +80,16 @@ impl Code {
             Code::NoWayBack => ("no_way_back", StatusCode::CONFLICT),
             Code::Replaced => ("replaced", StatusCode::CONFLICT),
             Code::CountMismatch => ("count_mismatch", StatusCode::CONFLICT),
+            Code::RcaRequired => ("rca_required", StatusCode::CONFLICT),
+            Code::FixRequired => ("fix_required", StatusCode::CONFLICT),
+            Code::DecisionRequired => ("decision_required", StatusCode::CONFLICT),
+            Code::Poison => ("poison", StatusCode::CONFLICT),
+            Code::RedriveState => ("redrive_state", StatusCode::CONFLICT),
+            Code::PlanExpired => ("plan_expired", StatusCode::CONFLICT),
+            // One word for the caller: what is wrong is how the gate was to be passed.
+            Code::GlassReason => ("break_glass", StatusCode::BAD_REQUEST),
+            Code::GlassForbidden => ("break_glass", StatusCode::FORBIDDEN),
+            Code::NoAuditKey => ("no_audit_key", StatusCode::CONFLICT),
             Code::TooLarge => ("too_large", StatusCode::PAYLOAD_TOO_LARGE),
             Code::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Code::Misdirected => ("misdirected", StatusCode::MISDIRECTED_REQUEST),
@@ -118,6 +137,11 @@ impl Problem {
     pub fn no_letter(id: impl std::fmt::Display) -> Problem {
         Problem::new(Code::NotFound, format!("letter {id} does not exist"))
             .hint("find letters with GET /api/v1/dead-letters or `lazaret ls --all`")
+    }
+
+    pub fn no_incident(id: impl std::fmt::Display) -> Problem {
+        Problem::new(Code::NotFound, format!("incident {id} does not exist"))
+            .hint("find incidents with GET /api/v1/incidents")
     }
 }
 

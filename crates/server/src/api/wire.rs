@@ -1,7 +1,10 @@
 //! The shapes on the wire: camelCase, times in RFC 3339. The domain's types are converted here, by hand.
 
+pub(super) mod edit;
 pub(super) mod entry;
 pub(super) mod incident;
+pub(super) mod record;
+pub(super) mod redrive;
 
 use std::collections::BTreeMap;
 
@@ -343,6 +346,10 @@ pub(super) struct AuditBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub incident_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redrive_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     pub count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -362,6 +369,8 @@ impl From<AuditEntry> for AuditBody {
             action: entry.action,
             letter_id: entry.letter.map(|id| id.to_string()),
             operation_id: entry.operation.map(|id| id.to_string()),
+            incident_id: entry.incident.map(|id| id.to_string()),
+            redrive_id: entry.redrive.map(|id| id.to_string()),
             filter: entry.filter,
             count: entry.count,
             reason: entry.reason,

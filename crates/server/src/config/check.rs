@@ -11,8 +11,8 @@ use super::event_path::EventPath;
 use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
-    ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE, SearchConfig,
-    SourceConfig, SourceKind, StoreUrl, grouping, jobs, replay, value,
+    AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, destination, grouping, jobs, replay, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -51,6 +51,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
                 .scalar("events.keep", |text| value::count(text, EVENTS_KEPT))
                 .unwrap_or(defaults.events.keep),
         },
+        audit: AuditConfig { key_file: check.scalar("audit.key_file", value::filled).map(Into::into) },
         jobs: jobs::check(settings, check.problems),
         sources: check.sources(defaults.sources),
     }
@@ -191,6 +192,11 @@ impl Check<'_> {
         if let Some(queue) = self.scalar(&path("queue"), value::name) {
             source.queue = queue;
         }
+        if let Some(governance) = self.scalar(&path("governance"), jobs::governance) {
+            source.governance = governance;
+        }
+        source.destination = destination::check(&path("destination"), self.settings, self.problems);
+        source.subscribers = destination::subscribers(&path("subscribers"), self.settings, self.problems);
         source
     }
 }

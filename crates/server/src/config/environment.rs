@@ -40,6 +40,12 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         problems.add(place, "sources", message);
         return Settings::new();
     }
+    if let Some((_, rest)) = path.split_once(".subscribers.")
+        && let Err(message) = layer::check_subscriber(rest.split('.').next().unwrap_or_default())
+    {
+        problems.add(place, "sources", message);
+        return Settings::new();
+    }
     let given = match shape {
         Shape::Text | Shape::Flag | Shape::Count | Shape::Size | Shape::Length | Shape::Status => {
             if let Err(message) = layer::check_text(value) {
@@ -59,7 +65,7 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
             problems.add(place, &path, format!("is a table; set its keys, each as {name}__KEY"));
             return Settings::new();
         }
-        Shape::Named(_) => {
+        Shape::Named(_, _) => {
             problems.add(place, &path, format!("holds tables; set their keys, each as {name}__NAME__KEY"));
             return Settings::new();
         }

@@ -19,7 +19,11 @@ fn everything_active() -> String {
 fn keys_of(table: &toml::Table, outer: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for (name, value) in table {
-        let name = if outer == "sources" { "<name>" } else { name };
+        let name = match outer {
+            "sources" => "<name>",
+            "sources.<name>.subscribers" => "<id>",
+            _ => name,
+        };
         let path = schema::join(outer, name);
         match value {
             toml::Value::Table(inner) => keys.extend(keys_of(inner, &path)),

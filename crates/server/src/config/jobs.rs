@@ -1,6 +1,7 @@
 //! `[jobs]`: how long ended jobs are kept, what a retry asks for, and which pages may call the job routes.
 
 use lazaret_core::duration::Length;
+use lazaret_core::gate::Governance;
 use lazaret_core::limits;
 use serde::Serialize;
 
@@ -19,24 +20,6 @@ pub struct JobsConfig {
     pub governance: Governance,
     /// Origins of pages that may call `/ojs` from a browser, in lower case.
     pub allowed_origins: Vec<String>,
-}
-
-/// Whether letters can be put back without an analysis of their cause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Governance {
-    Optional,
-    Required,
-}
-
-impl Governance {
-    pub const ALL: [Governance; 2] = [Governance::Optional, Governance::Required];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Governance::Optional => "optional",
-            Governance::Required => "required",
-        }
-    }
 }
 
 impl Default for JobsConfig {
@@ -73,8 +56,8 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> JobsConfig 
     }
 }
 
-fn governance(text: &str) -> Result<Governance, String> {
-    Governance::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+pub(super) fn governance(text: &str) -> Result<Governance, String> {
+    Governance::parse(text).ok_or_else(|| {
         let known = Governance::ALL.map(Governance::name).join(" or ");
         format!("{} is not known; write {known}", quoted(text))
     })

@@ -2,7 +2,9 @@
 //!
 //! Meaning is checked later, once all layers lie on top of each other.
 
-use lazaret_core::limits::{CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, SOURCE_NAME_CHARS_MAX};
+use lazaret_core::limits::{
+    CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, NAME_BYTES_MAX, SOURCE_NAME_CHARS_MAX,
+};
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -10,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Place, Problems, quoted};
-use super::schema::{self, Key, ROOT, Shape, join};
+use super::schema::{self, Key, Names, ROOT, Shape, join};
 
 /// By path: `limits.body_bytes_max`. In an entry of a list by the key alone.
 pub(super) type Settings = BTreeMap<String, Setting>;
@@ -27,8 +29,8 @@ pub(super) enum Given {
     Scalar(String),
     Texts(Vec<(String, Place)>),
     Entries(Vec<Entry>),
-    /// A named table, which may be empty.
-    Named,
+    /// A table by the name it has, which may be empty.
+    Named(String),
     /// A table whose keys are not ours to know.
     Table(Value),
     /// Of the wrong shape and reported as such; it is not missing.
@@ -96,6 +98,23 @@ pub(super) fn check_source_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Says why a subscriber cannot have this name: none of its letters could.
+pub(super) fn check_subscriber(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(format!(
+            "{} cannot name a subscriber; use 1 to {NAME_BYTES_MAX} bytes without control characters",
+            quoted(name)
+        ));
+    }
+    Ok(())
+}
+
+/// A name as a part of a path: quoted where a dot or another sign in it would look like something else.
+fn part(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if name.bytes().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
+}
+
 /// Says why a text cannot be a value, whatever its key.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
     if text.len() > CONFIG_TEXT_BYTES_MAX {
@@ -143,8 +162,14 @@ impl Reader<'_> {
                 Err(message) => self.refuse(path, place, message),
             },
             (Shape::Texts, DeValue::Array(items)) => self.texts(path, place, items),
-            (Shape::Table(keys), DeValue::Table(table)) => self.table(path, keys, table),
-            (Shape::Named(shape), DeValue::Table(tables)) => self.named(path, shape, tables),
+            (Shape::Table(keys), DeValue::Table(table)) => {
+                // An empty one was written all the same, and something may be missing in it.
+                if !path.is_empty() && !self.settings.contains_key(path) {
+                    self.set(path, place, Given::Named(path.to_owned()));
+                }
+                self.table(path, keys, table);
+            }
+            (Shape::Named(shape, names), DeValue::Table(tables)) => self.named(path, shape, *names, tables),
             (Shape::Entries(keys), DeValue::Array(items)) => self.entries(path, keys, place, items),
             // A new shape ends here until it is read above, and the example no longer loads.
             (_, found) => self.refuse(path, place, mismatch(shape.expected(), found)),
@@ -207,21 +232,25 @@ impl Reader<'_> {
         self.problems.add_with_hint(place, outer, message, schema::KEYS_HINT);
     }
 
-    fn named(&mut self, path: &str, shape: &Shape, tables: &DeTable<'_>) {
+    fn named(&mut self, path: &str, shape: &Shape, names: Names, tables: &DeTable<'_>) {
         if tables.len() > CONFIG_ENTRIES_MAX {
             let place = tables.values().next().map_or(Place::File, |first| self.place(first));
             return self.problems.add(place, path, format!("more than {CONFIG_ENTRIES_MAX} tables"));
         }
         for (name, value) in tables.iter() {
-            if let Err(message) = check_source_name(name.get_ref()) {
+            let checked = match names {
+                Names::Source => check_source_name(name.get_ref()),
+                Names::Subscriber => check_subscriber(name.get_ref()),
+            };
+            if let Err(message) = checked {
                 let place = self.place(name);
                 self.problems.add(place, path, message);
                 continue;
             }
-            let path = join(path, name.get_ref());
+            let path = join(path, &part(name.get_ref()));
             let place = self.place(value);
             if value.get_ref().is_table() {
-                self.set(&path, &place, Given::Named);
+                self.set(&path, &place, Given::Named(name.get_ref().to_string()));
                 self.shaped(&path, shape, &place, value.get_ref());
             } else {
                 self.problems.add(place, &path, mismatch(shape.expected(), value.get_ref()));

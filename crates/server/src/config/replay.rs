@@ -113,7 +113,7 @@ fn filter(entry: &Entry, problems: &mut Problems) -> Option<Filter> {
     let read = match &setting.given {
         Given::Scalar(text) => Filter::from_text(text),
         Given::Table(value) => Filter::from_json(&camel_keys(value)),
-        Given::Texts(_) | Given::Entries(_) | Given::Named | Given::Unusable => return None,
+        Given::Texts(_) | Given::Entries(_) | Given::Named(_) | Given::Unusable => return None,
     };
     let checked = read.map_err(|error| error.to_string()).and_then(|filter| {
         ReplayRule::check(&filter).map_err(|refused| refused.to_string())?;

@@ -15,9 +15,17 @@ pub(super) enum Shape {
     Filter,
     Table(&'static [Key]),
     /// Tables under names that the operator chooses.
-    Named(&'static Shape),
+    Named(&'static Shape, Names),
     /// A list of tables.
     Entries(&'static [Key]),
+}
+
+/// What the names of tables are names of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Names {
+    Source,
+    /// As letters name it, whatever it looks like.
+    Subscriber,
 }
 
 #[derive(Debug)]
@@ -87,6 +95,7 @@ const KEYS: &[Key] = &[
     key("fingerprint", Shape::Table(&[key("in_app", Shape::Texts), key("library", Shape::Texts)])),
     key("search", Shape::Table(&[key("bodies", Shape::Flag)])),
     key("events", Shape::Table(&[key("keep", Shape::Count)])),
+    key("audit", Shape::Table(&[key("key_file", Shape::Text)])),
     key(
         "jobs",
         Shape::Table(&[
@@ -99,13 +108,29 @@ const KEYS: &[Key] = &[
     ),
     key(
         "sources",
-        Shape::Named(&Shape::Table(&[
-            key("kind", Shape::Text),
-            key("aggregate", Shape::Text),
-            key("tenant", Shape::Text),
-            key("queue", Shape::Text),
-        ])),
+        Shape::Named(
+            &Shape::Table(&[
+                key("kind", Shape::Text),
+                key("aggregate", Shape::Text),
+                key("tenant", Shape::Text),
+                key("queue", Shape::Text),
+                key("governance", Shape::Text),
+                key("destination", Shape::Table(DESTINATION)),
+                key("subscribers", Shape::Named(&Shape::Table(DESTINATION), Names::Subscriber)),
+            ]),
+            Names::Source,
+        ),
     ),
+];
+
+const DESTINATION: &[Key] = &[
+    key("url", Shape::Text),
+    key("secret", Shape::Text),
+    key("timeout", Shape::Length),
+    key("connections_max", Shape::Count),
+    key("allow_private", Shape::Flag),
+    key("deduplicates", Shape::Flag),
+    key("success", Shape::Text),
 ];
 
 const fn key(name: &'static str, shape: Shape) -> Key {
@@ -124,7 +149,10 @@ impl Shape {
             Shape::Texts => "a list of texts",
             Shape::Filter => "a filter such as \"queue:billing\" or { queue = \"billing\" }",
             Shape::Table(_) => "a table",
-            Shape::Named(_) => "a table of tables, such as [sources.billing]",
+            Shape::Named(_, Names::Source) => "a table of tables, such as [sources.billing]",
+            Shape::Named(_, Names::Subscriber) => {
+                "a table of tables, such as [sources.billing.subscribers.ledger]"
+            }
             Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
         }
     }
@@ -133,7 +161,7 @@ impl Shape {
     pub(super) fn child(&self, name: &str) -> Option<&'static Shape> {
         match self {
             Shape::Table(keys) => keys.iter().find(|key| key.name == name).map(|key| &key.shape),
-            Shape::Named(shape) => Some(shape),
+            Shape::Named(shape, _) => Some(shape),
             Shape::Text
             | Shape::Flag
             | Shape::Count
@@ -152,7 +180,7 @@ pub(super) fn join(outer: &str, name: &str) -> String {
     if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") }
 }
 
-/// The paths of all values, with `named` where the operator chooses the name. Keys of list entries are left out.
+/// The paths of all values, with `named` where the operator chooses the name of a source. Keys of list entries are left out.
 pub(super) fn paths(named: &str) -> Vec<String> {
     let mut found = Vec::new();
     collect_paths(ROOT, "", named, &mut found);
@@ -166,7 +194,8 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
                 collect_paths(&key.shape, &join(outer, key.name), named, found);
             }
         }
-        Shape::Named(shape) => collect_paths(shape, &join(outer, named), named, found),
+        Shape::Named(shape, Names::Source) => collect_paths(shape, &join(outer, named), named, found),
+        Shape::Named(shape, Names::Subscriber) => collect_paths(shape, &join(outer, "<id>"), named, found),
         Shape::Text
         | Shape::Flag
         | Shape::Count

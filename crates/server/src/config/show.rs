@@ -9,6 +9,7 @@ use lazaret_core::pattern::Pattern;
 use lazaret_core::replay::ReplayRule;
 use serde::Serialize;
 
+use super::destination::{self, ShownDestination};
 use super::jobs::{self, ShownJobs};
 use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
 
@@ -30,6 +31,9 @@ pub(super) fn to_toml(config: &Config) -> String {
         },
         search: ShownSearch { bodies: config.search.bodies },
         events: ShownEvents { keep: config.events.keep },
+        audit: ShownAudit {
+            key_file: config.audit.key_file.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        },
         jobs: jobs::shown(&config.jobs),
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
     };
@@ -53,6 +57,7 @@ struct Shown<'a> {
     fingerprint: ShownFingerprint<'a>,
     search: ShownSearch,
     events: ShownEvents,
+    audit: ShownAudit,
     jobs: ShownJobs<'a>,
     sources: BTreeMap<&'a str, ShownSource<'a>>,
 }
@@ -139,12 +144,23 @@ struct ShownEvents {
 }
 
 #[derive(Serialize)]
+struct ShownAudit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_file: Option<String>,
+}
+
+#[derive(Serialize)]
 struct ShownSource<'a> {
     kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     aggregate: Option<&'a str>,
     tenant: &'a str,
     queue: &'a str,
+    governance: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<ShownDestination>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    subscribers: BTreeMap<&'a str, ShownDestination>,
 }
 
 fn limits(limits: &LimitsConfig) -> ShownLimits {
@@ -209,5 +225,12 @@ fn source(source: &SourceConfig) -> ShownSource<'_> {
         aggregate: source.aggregate.as_ref().map(|path| path.text()),
         tenant: source.tenant.text(),
         queue: &source.queue,
+        governance: source.governance.name(),
+        destination: source.destination.as_ref().map(destination::shown),
+        subscribers: source
+            .subscribers
+            .iter()
+            .map(|(id, it)| (id.as_str(), destination::shown(it)))
+            .collect(),
     }
 }

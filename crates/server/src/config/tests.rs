@@ -14,7 +14,7 @@ pub(super) fn load_text(text: &str) -> Result<Config, ConfigError> {
     load_all(text.as_bytes(), &[], Overrides::default())
 }
 
-fn load_env(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+pub(super) fn load_env(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     load_all(b"", variables, Overrides::default())
 }
 

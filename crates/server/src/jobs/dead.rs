@@ -25,9 +25,9 @@ use lazaret_store::stats::StatsOf;
 
 use super::{NotDone, SOURCE, Step, by_hand, write};
 use crate::app::App;
-use crate::config::Governance;
+use crate::redrive::shut_for;
 
-pub use bulk::{Bulk, BulkRefused, all};
+pub use bulk::{All, Bulk, BulkRefused, all};
 pub use list::{DeadPage, Place, list};
 
 /// The letters of jobs in the dead letter that are as wanted. What is wanted says nothing of source and status.
@@ -78,8 +78,9 @@ pub(super) async fn from_letter(app: &App, id: JobId) -> Result<Option<Job>, Not
 pub async fn retry(app: &App, text: &str, with: &Override, by: &Actor) -> Result<Job, NotDone> {
     for _ in 0..limits::JOB_CHANGE_TRIES_MAX {
         let (id, letter) = find(app, text).await?;
-        if needs_analysis(app) {
-            return Err(NotDone::RcaRequired(vec![letter.incident]));
+        let shut = shut_for(app, std::slice::from_ref(&letter)).await?;
+        if !shut.is_empty() {
+            return Err(NotDone::Shut(shut));
         }
         let (job, version) = match app.store.job(id).await? {
             Some(StoredJob { job, version }) => (job, version),
@@ -99,14 +100,6 @@ pub async fn retry(app: &App, text: &str, with: &Override, by: &Actor) -> Result
         }
     }
     Err(NotDone::Contended(job_id(text).ok_or_else(|| not_dead(text))?))
-}
-
-/// Where an analysis of the cause is required, nothing is put back from here.
-fn needs_analysis(app: &App) -> bool {
-    match app.config.jobs.governance {
-        Governance::Optional => false,
-        Governance::Required => true,
-    }
 }
 
 /// Takes a job out of the dead letter for good. Its letter can be restored for as long as its content is kept.

@@ -67,7 +67,7 @@ async fn extend(app: &App, beat: &Heartbeat, id: JobId) -> Result<Option<Job>, N
             | NotDone::Duplicate(_)
             | NotDone::NotDead(_)
             | NotDone::Held(_)
-            | NotDone::RcaRequired(_)
+            | NotDone::Shut(_)
             | NotDone::Problem(_)
             | NotDone::Letter(_)
             | NotDone::Contended(_),

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use lazaret_core::cursor::BadCursor;
+use lazaret_core::gate::Shut;
 use lazaret_core::id::IncidentId;
 use lazaret_core::job::problem::{JobProblem, ProblemKind};
 use lazaret_store::StoreError;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::problem::chain;
 use crate::jobs::NotDone;
+use crate::redrive::ShutIncident;
 
 /// What kind of error it is: stable, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,9 @@ pub(super) enum Code {
     CountMismatch,
     Held,
     RcaRequired,
+    FixRequired,
+    DecisionRequired,
+    Poison,
     TooLarge,
     Misdirected,
     Unsupported,
@@ -115,6 +120,21 @@ impl Code {
                 false,
                 "analyse the incident and fix its cause; jobs.governance = \"optional\" lets retries through without",
             ),
+            Code::FixRequired => {
+                ("fix_required", StatusCode::CONFLICT, false, "deploy the fix and name it at the incident")
+            }
+            Code::DecisionRequired => (
+                "decision_required",
+                StatusCode::CONFLICT,
+                false,
+                "ask for the decision; whoever may approve names it at the incident",
+            ),
+            Code::Poison => (
+                "poison",
+                StatusCode::CONFLICT,
+                false,
+                "delete them; if they are none, say so in the analysis of the incident",
+            ),
             Code::TooLarge => (
                 "envelope_too_large",
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -153,6 +173,16 @@ impl Code {
             ),
         };
         Facts { name, status, retryable, hint }
+    }
+
+    /// What the gate asks for first.
+    fn of_shut(shut: Shut) -> Code {
+        match shut {
+            Shut::RcaRequired | Shut::Regressed | Shut::DiedAfterFix => Code::RcaRequired,
+            Shut::FixRequired => Code::FixRequired,
+            Shut::DecisionRequired => Code::DecisionRequired,
+            Shut::Poison => Code::Poison,
+        }
     }
 
     /// What the guards of the API call it.
@@ -290,7 +320,7 @@ impl From<NotDone> for Problem {
                 .detail("resource_type", "dead_letter_job")
                 .detail("resource_id", id),
             NotDone::Held(id) => Problem::new(Code::Held, text).detail("job_id", id.to_string()),
-            NotDone::RcaRequired(incidents) => rca_required(text, &incidents),
+            NotDone::Shut(incidents) => shut(text, &incidents),
             NotDone::State { job, refused } => {
                 let expected: Vec<&str> = refused.expected.iter().map(|state| state.name()).collect();
                 Problem::new(Code::Conflict, text)
@@ -318,16 +348,18 @@ impl From<NotDone> for Problem {
 }
 
 /// Names the incidents; the first one also by itself, where a client that retried one job looks.
-fn rca_required(text: String, incidents: &[IncidentId]) -> Problem {
-    let named = |id: &IncidentId| json!({"incident": id.to_string(), "incident_url": incident_url(*id)});
-    let problem = Problem::new(Code::RcaRequired, text);
+fn shut(text: String, incidents: &[ShutIncident]) -> Problem {
+    let named = |it: &ShutIncident| {
+        let (id, url) = (it.incident.to_string(), incident_url(it.incident));
+        json!({"incident": id, "incident_url": url, "code": it.shut.code(), "reason": it.shut.to_string()})
+    };
+    let Some(first) = incidents.first() else { return Problem::new(Code::RcaRequired, text) };
+    let problem = Problem::new(Code::of_shut(first.shut), text)
+        .detail("incident", first.incident.to_string())
+        .detail("incident_url", incident_url(first.incident));
     match incidents {
-        [] => problem,
-        [only] => problem.detail("incident", only.to_string()).detail("incident_url", incident_url(*only)),
-        [first, ..] => problem
-            .detail("incident", first.to_string())
-            .detail("incident_url", incident_url(*first))
-            .detail("incidents", incidents.iter().map(named).collect::<Vec<Value>>()),
+        [] | [_] => problem,
+        several => problem.detail("incidents", several.iter().map(named).collect::<Vec<Value>>()),
     }
 }
 

@@ -26,7 +26,7 @@ async fn every_route_lets_in_exactly_the_roles_of_the_table() {
         tokens.push((role, token(&app, role).await));
     }
     for (method, route, permission) in PERMISSIONS {
-        let path = route.replace("{id}", ID).replace("{name}", ID);
+        let path = route.replace("{id}", ID).replace("{name}", ID).replace("{letter}", ID);
         let method: Method = method.parse().unwrap();
         app.token = None;
         let answer = app.send(app.request(method.clone(), &path, "")).await;

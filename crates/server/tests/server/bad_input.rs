@@ -71,7 +71,7 @@ async fn no_body_breaks_a_route() {
     let letter = app.report(&serde_json::json!({"eventId": "kept", "originalEvent": {}})).await;
     let types = ["application/json", "application/x-ndjson", "text/plain", ""];
     for (method, route, _) in PERMISSIONS.iter().filter(|(_, route, _)| *route != "/test/reset") {
-        let path = route.replace("{id}", &letter).replace("{name}", "default");
+        let path = route.replace("{id}", &letter).replace("{name}", "default").replace("{letter}", &letter);
         for (name, body) in bodies() {
             for content_type in types {
                 let mut request =

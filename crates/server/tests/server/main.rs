@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod audit_chain;
 mod backing;
 mod bad_input;
 mod decisions;
+mod destinations;
 mod events;
+mod incident_steps;
 mod incidents;
 mod journey;
 mod lists;
@@ -24,6 +27,18 @@ mod ojs_states;
 mod ojs_workers;
 mod openapi;
 mod postgres;
+mod receiver;
+mod redrive;
+mod redrive_api;
+mod redrive_crash;
+mod redrive_http;
+mod redrive_input;
+mod redrive_jobs;
+mod redrive_model;
+mod redrive_outcomes;
+mod redrive_rig;
+mod redrive_single;
+mod redriving;
 mod reload;
 mod replay;
 mod rig;

@@ -1,13 +1,16 @@
 //! Deleting and purging dead jobs, for clients of the Open Job Specification; retries of many; and who did it.
 
 use http::{Method, header};
-use lazaret_core::id::JobId;
+use lazaret_core::id::{JobId, RedriveId};
 use lazaret_core::job::Job;
 use lazaret_core::letter::{Admitted, admit};
 use lazaret_core::limits;
+use lazaret_core::redrive::{Outcome, RedriveKind};
 use lazaret_core::time::Time;
-use lazaret_store::Store;
+use lazaret_server::operations::Progress;
+use lazaret_server::redrive;
 use lazaret_store::job::{SOURCE, key_of};
+use lazaret_store::{RedriveStore, Store};
 use serde_json::{Value, json};
 
 use super::ojs::{error, fetch, id, job, push, wire};
@@ -221,7 +224,6 @@ async fn one_call_is_for_ten_thousand_jobs_and_not_for_more() {
     fill(&app, limits::OJS_BULK_MAX + 1).await;
     let wish = json!({"filter": {"type": "t"}, "confirm": true});
     for answer in [
-        app.post("/ojs/v1/dead-letter/retry", &wish).await,
         delete_with(&app, "/ojs/v1/admin/dead-letter", &wish).await,
         app.post("/ojs/v1/dead-letter/purge", &wish).await,
     ] {
@@ -236,6 +238,24 @@ async fn one_call_is_for_ten_thousand_jobs_and_not_for_more() {
     assert_eq!(done, expected);
     assert_eq!(app.get("/ojs/v1/dead-letter").await.expect(200)["total"], 0);
     assert_eq!(app.get("/ojs/v1/queues/q/stats").await.expect(200)["stats"]["available"], 10_000);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn more_than_ten_thousand_jobs_go_back_by_a_redrive() {
+    let app = TestApp::new().await;
+    fill(&app, limits::OJS_BULK_MAX + 1).await;
+    let wish = json!({"filter": {"type": "t"}, "confirm": true});
+    let accepted = app.post("/ojs/v1/dead-letter/retry", &wish).await;
+    let told = accepted.expect(202);
+    assert_eq!((&told["action"], &told["matched"]), (&json!("retry"), &json!(10_001)));
+    let id = RedriveId::parse(told["redrive_id"].as_str().unwrap()).unwrap();
+    assert_eq!(accepted.headers["location"], format!("/api/v1/redrives/{id}"));
+    while redrive::tick(&app.app).await.unwrap() == Progress::More {}
+    let run = app.store.redrive(id).await.unwrap().unwrap();
+    assert_eq!((run.kind, run.letters[&Outcome::Sent]), (RedriveKind::Bulk, 10_001));
+    assert_eq!(app.get("/ojs/v1/dead-letter").await.expect(200)["total"], 0);
+    assert_eq!(app.get("/ojs/v1/queues/q/stats").await.expect(200)["stats"]["available"], 10_001);
     app.check().await;
 }
 

@@ -4,6 +4,8 @@
 
 #[path = "decisions.rs"]
 mod decisions;
+#[path = "incident_steps.rs"]
+mod incident_steps;
 #[path = "journey.rs"]
 mod journey;
 #[path = "ojs.rs"]
@@ -28,6 +30,28 @@ mod ojs_routes;
 mod ojs_states;
 #[path = "ojs_workers.rs"]
 mod ojs_workers;
+#[path = "receiver.rs"]
+mod receiver;
+#[path = "redrive.rs"]
+mod redrive;
+#[path = "redrive_api.rs"]
+mod redrive_api;
+#[path = "redrive_crash.rs"]
+mod redrive_crash;
+#[path = "redrive_http.rs"]
+mod redrive_http;
+#[path = "redrive_jobs.rs"]
+mod redrive_jobs;
+#[path = "redrive_model.rs"]
+mod redrive_model;
+#[path = "redrive_outcomes.rs"]
+mod redrive_outcomes;
+#[path = "redrive_rig.rs"]
+mod redrive_rig;
+#[path = "redrive_single.rs"]
+mod redrive_single;
+#[path = "redriving.rs"]
+mod redriving;
 #[path = "replay.rs"]
 mod replay;
 #[path = "rig.rs"]

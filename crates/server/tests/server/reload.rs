@@ -206,3 +206,17 @@ async fn bodies_are_put_into_the_index_behind_capture_unless_that_is_off() {
     let index = server.app.store.body_index().await.unwrap();
     assert_eq!(index, BodyIndex { indexed: 3, behind: 0, behind_since: None });
 }
+
+#[tokio::test]
+async fn letters_go_where_the_newest_configuration_says() {
+    let server = Reloaded::new().await;
+    let way = || server.live.app().destinations.of("report", None).map(|named| named.address());
+    assert!(way().unwrap_err().to_string().contains("no destination is configured for source report"));
+    server.take("[sources.report.destination]\nurl = 'https://a.example.org/in'\n").await;
+    assert_eq!(way().unwrap(), "https://a.example.org/in");
+    // One that is refused changes nothing.
+    server.take("[sources.report.destination]\nurl = 'https://127.0.0.1/in'\n").await;
+    assert_eq!(way().unwrap(), "https://a.example.org/in");
+    server.take("").await;
+    assert!(way().is_err());
+}

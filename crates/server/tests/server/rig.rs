@@ -11,6 +11,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use lazaret_core::time::Time;
 use lazaret_server::app::App;
+use lazaret_server::audit::AuditKey;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use lazaret_store::Store;
@@ -81,6 +82,21 @@ impl TestApp {
         let app = App::new(store.clone(), config, clock.clone(), mode == Mode::Test).await.unwrap();
         let router = lazaret_server::api::router(Arc::clone(&app));
         TestApp { app, store, token: None, router, clock, backing }
+    }
+
+    /// The same server with a key for the audit log.
+    #[allow(dead_code, reason = "the chain is damaged in the embedded store's file alone")]
+    pub fn use_audit_key(&mut self, key: AuditKey) {
+        self.app = Arc::new(self.app.with_audit_key(Some(key)));
+        self.router = lazaret_server::api::router(Arc::clone(&self.app));
+    }
+
+    /// A token of this role; the first one that is made must be an admin's.
+    #[allow(dead_code, reason = "not every test that runs on both stores asks who may")]
+    pub async fn token_of(&self, role: &str) -> String {
+        let wish = serde_json::json!({"name": format!("the {role}"), "role": role});
+        let made = self.post("/api/v1/tokens", &wish).await.expect(201);
+        made["token"].as_str().unwrap().to_owned()
     }
 
     /// Moves the clock on.

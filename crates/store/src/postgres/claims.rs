@@ -3,10 +3,12 @@
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::Action;
+use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use super::cell::{At, Cells, Uid};
 use super::events::{self, NewEvent};
+use super::redrives::outcomes;
 use super::verdicts::{Mark, apply};
 use super::writer::Write;
 use crate::StoreError;
@@ -178,5 +180,11 @@ pub(super) async fn settle(
         write.conn.execute(WAS_SENT, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
         events::add(write, &NewEvent { at, kind, letter: Some(letter), ..NewEvent::default() })?;
     }
+    let (outcome, evidence) = match settlement {
+        Settlement::Confirmed { evidence, .. } => (Outcome::Succeeded, evidence.as_str()),
+        Settlement::Ended { evidence, .. } => (Outcome::Ended, evidence.as_str()),
+        Settlement::Unclaimed => (Outcome::Failed, "it was taken back"),
+    };
+    outcomes::left(write, letter, outcome, evidence, at).await?;
     Ok(Ok(()))
 }

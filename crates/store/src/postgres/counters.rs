@@ -1,6 +1,6 @@
 //! Counters, kept as letters move: added up in memory over a commit and written once at its end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::future::try_join;
 use lazaret_core::lifecycle::Status;
@@ -138,6 +138,10 @@ pub(super) struct Tally {
     flows: HashMap<(i64, Dimension, String), (i64, i64)>,
     /// When a letter of a fingerprint was last captured.
     seen: HashMap<String, Time>,
+    /// When a letter of a fingerprint last died outside of any run.
+    died: HashMap<String, Time>,
+    /// Fingerprints of which a letter died that a run had put back which is over.
+    relapsed: HashSet<String>,
     /// The latest time at which something of this happened.
     at: Time,
     moves: Moves,
@@ -200,6 +204,21 @@ impl Tally {
         }
     }
 
+    /// A letter of this fingerprint died, and no run had it out.
+    pub fn die(&mut self, fingerprint: &str, died_at: Time) {
+        match self.died.get_mut(fingerprint) {
+            Some(last) => *last = died_at.max(*last),
+            None => {
+                self.died.insert(fingerprint.to_owned(), died_at);
+            }
+        }
+    }
+
+    /// A letter died of what a run that is over was to have mended.
+    pub fn relapse(&mut self, fingerprint: &str) {
+        self.relapsed.insert(fingerprint.to_owned());
+    }
+
     /// Something happened that is counted for whoever watches, if it is committed.
     pub fn note(&mut self, one: Move) {
         self.moves.note(one);
@@ -226,6 +245,12 @@ impl Tally {
         let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
         for (fingerprint, at) in self.seen {
             sums.entry(fingerprint).or_default().seen_at = Some(at);
+        }
+        for (fingerprint, died_at) in self.died {
+            sums.entry(fingerprint).or_default().died_at = Some(died_at);
+        }
+        for fingerprint in self.relapsed {
+            sums.entry(fingerprint).or_default().relapsed = true;
         }
         let mut changes: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
         for ((dimension, term, value), by) in self.letters.iter().filter(|(_, by)| **by != 0) {

@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 28] = [
+const TABLES: [(&str, &str); 36] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -39,6 +39,14 @@ const TABLES: [(&str, &str); 28] = [
     ("trash", "id"),
     ("trash_lives", "letter, life"),
     ("trash_attempts", "letter, ordinal"),
+    ("rcas", "incident, revision"),
+    ("fixes", "incident, number"),
+    ("incident_timeline", "incident, ordinal"),
+    ("redrives", "id"),
+    ("redrive_groups", "redrive, number"),
+    ("redrive_letters", "redrive, ordinal"),
+    ("send_numbers", "letter, life"),
+    ("edits", "letter, number"),
     ("positions", "one"),
     ("meta", "key"),
 ];
@@ -104,6 +112,8 @@ impl<'a> tokio_postgres::types::FromSql<'a> for Size {
 }
 
 const EMPTY: &str = "
+delete from redrive_letters; delete from redrive_groups; delete from redrives; delete from send_numbers;
+delete from edits; delete from rcas; delete from fixes; delete from incident_timeline;
 delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
 delete from life_positions; delete from dead_letter_queue; delete from letter_keys; delete from fingerprints;
 delete from incidents; delete from counters; delete from flows; delete from events; delete from audit;

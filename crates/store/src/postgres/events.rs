@@ -96,6 +96,31 @@ pub(super) async fn note(
     Ok(())
 }
 
+const NAMES_OF_ALL: &str = "
+select l.source, l.queue, l.type
+  from unnest($1::uuid[], $2::timestamptz[]) as n (letter, begun_at)
+  join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at";
+
+/// The same for many letters.
+pub(super) async fn note_all(
+    write: &mut Write,
+    kind: &'static str,
+    letters: &[LetterId],
+) -> Result<(), StoreError> {
+    let ids: Vec<Uid> = letters.iter().map(|letter| Uid(*letter.bytes())).collect();
+    let begun_at: Vec<At> = letters.iter().map(|letter| At(letter.at())).collect();
+    for row in write.conn.query(NAMES_OF_ALL, &[&ids, &begun_at]).await? {
+        write.tally.note(Move {
+            kind,
+            source: row.cell(0)?,
+            queue: row.cell(1)?,
+            letter_type: row.cell(2)?,
+            rule: String::new(),
+        });
+    }
+    Ok(())
+}
+
 /// Whether it tells of a letter that came to wait, or to be free, where a replay rule may have passed already.
 fn waits_again(event: &Waiting) -> bool {
     const VERBS: [Verb; 3] = [Verb::Reopen, Verb::Restore, Verb::Release];

@@ -2,6 +2,8 @@
 
 mod detail;
 mod list;
+mod record;
+mod step;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +11,7 @@ use futures_util::future::try_join;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{Happening, IncidentState};
+use lazaret_core::incident::{AgainstFix, Happening, IncidentState};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
@@ -22,6 +24,8 @@ use crate::StoreError;
 
 pub(super) use detail::detail;
 pub(super) use list::page;
+pub(super) use record::{Entry, category, fix_kind, note};
+pub(super) use step::{Held, happen, hold, step};
 
 /// The first letter of a fingerprint.
 #[derive(Clone, Copy)]
@@ -108,7 +112,8 @@ async fn add_incidents(write: &Write, openings: &[Opening<'_>]) -> Result<(), St
             ],
         )
         .await?;
-    Ok(())
+    let opened: Vec<(IncidentId, Time)> = openings.iter().map(|one| (one.id, one.at)).collect();
+    record::note_opened(write, &opened).await
 }
 
 /// Tells of an incident that was opened.
@@ -136,6 +141,10 @@ pub(super) struct Sums {
     letters: i64,
     unsettled: i64,
     pub seen_at: Option<Time>,
+    /// The last death outside of any run.
+    pub died_at: Option<Time>,
+    /// Whether a letter died of what a run that is over was to have mended.
+    pub relapsed: bool,
 }
 
 impl Sums {
@@ -150,6 +159,8 @@ impl Sums {
         self.letters += other.letters;
         self.unsettled += other.unsettled;
         self.seen_at = self.seen_at.max(other.seen_at);
+        self.died_at = self.died_at.max(other.died_at);
+        self.relapsed |= other.relapsed;
     }
 }
 
@@ -175,7 +186,7 @@ update incidents i
        last_seen_at = greatest(i.last_seen_at, s.seen_at)
   from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as s (id, letters, unsettled, seen_at)
  where i.id = s.id
-returning i.id, i.state, i.unsettled, i.merged_into is not null, i.title";
+returning i.id, i.state, i.unsettled, i.merged_into is not null, i.title, i.fix_at";
 
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes. Fingerprints
 /// move between incidents only while nobody else writes.
@@ -206,17 +217,32 @@ pub(super) async fn add_sums(
     let (_, mut rows) = try_join(conn.execute(LOCK, &[&ids]), conn.query(ADD_SUMS, &asked)).await?;
     rows.sort_by_key(|row| row.id(0).unwrap_or_default());
     for row in rows {
+        let id = IncidentId::from_bytes(row.id(0)?);
         let state = self::state(row.cell(1)?)?;
-        let happening =
-            if row.cell::<i64>(2)? > 0 { Happening::LetterWaits } else { Happening::LastLetterEnded };
-        let next = state.after(happening);
+        let Some(sums) = by_incident.get(&id) else { continue };
+        let next = after_letters(state, row.cell(2)?, row.time_opt(5)?, sums);
         let merged: bool = row.cell(3)?;
         if !merged && next != state {
-            let id = IncidentId::from_bytes(row.id(0)?);
-            change_state(write, id, [state, next], row.cell(4)?, at).await?;
+            let change = Change { from: state, to: next, title: row.cell(4)?, by: None, text: None };
+            change_state(write, id, &change, at).await?;
         }
     }
     Ok(())
+}
+
+/// Where the letters of a commit lead an incident.
+fn after_letters(state: IncidentState, unsettled: i64, fix_at: Option<Time>, sums: &Sums) -> IncidentState {
+    let state = if sums.relapsed { state.after(Happening::RunRelapsed) } else { state };
+    let died = match sums.died_at {
+        Some(died_at) => state.after(Happening::LetterDied(AgainstFix::of(died_at, fix_at))),
+        None => state,
+    };
+    if unsettled <= 0 {
+        return died.after(Happening::LastLetterEnded);
+    }
+    // When they died is old news; what counts is whether a fix is named.
+    let against = fix_at.map_or(AgainstFix::None, |_| AgainstFix::Before);
+    died.after(Happening::LetterWaits(against))
 }
 
 const CHANGE_STATE: &str = "
@@ -225,14 +251,25 @@ update incidents
  where id = $1
    and state = $2";
 
+/// A move of an incident, as it is told.
+struct Change<'a> {
+    from: IncidentState,
+    to: IncidentState,
+    title: &'a str,
+    by: Option<&'a str>,
+    text: Option<&'a str>,
+}
+
+/// Moves an incident whose row is held, and tells of it.
 async fn change_state(
     write: &mut Write,
     id: IncidentId,
-    [from, to]: [IncidentState; 2],
-    title: &str,
+    change: &Change<'_>,
     at: Time,
 ) -> Result<(), StoreError> {
+    let Change { from, to, title, by, text } = *change;
     write.conn.execute(CHANGE_STATE, &[&Uid(*id.bytes()), &from.name(), &to.name()]).await?;
+    note(write, id, &Entry { at, kind: to.name(), by, text }).await?;
     let kind = match to {
         IncidentState::Open => "incident.opened",
         IncidentState::Diagnosed => "incident.diagnosed",
@@ -243,7 +280,7 @@ async fn change_state(
         IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
     };
     let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
-    events::add(write, &NewEvent { at, kind, incident: Some(id), detail, ..NewEvent::default() })
+    events::add(write, &NewEvent { at, kind, incident: Some(id), actor: by, detail, ..NewEvent::default() })
 }
 
 pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {

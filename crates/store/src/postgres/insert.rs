@@ -249,6 +249,7 @@ async fn create(write: &mut Write, new: &[New<'_>]) -> Result<(), StoreError> {
         write.tally.appear(&counted);
         write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
         write.tally.see(&counted.fingerprint, admitted.captured_at);
+        write.tally.die(&counted.fingerprint, admitted.died_at);
         let incident = incidents.tell(write, prepared)?;
         tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
     }

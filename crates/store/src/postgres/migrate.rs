@@ -11,13 +11,14 @@ use super::session::Session;
 use crate::StoreError;
 
 /// The steps, in order; the same numbers as those of the embedded store.
-const MIGRATIONS: [(u32, &str); 6] = [
+const MIGRATIONS: [(u32, &str); 7] = [
     (1, include_str!("migrations/0001_letters.sql")),
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
     (4, include_str!("migrations/0004_jobs.sql")),
     (5, include_str!("migrations/0005_trash.sql")),
     (6, include_str!("migrations/0006_workers.sql")),
+    (7, include_str!("migrations/0007_redrive.sql")),
 ];
 
 /// Marks the schema as ours.

@@ -25,7 +25,7 @@ use crate::moves::Committed;
 use crate::sqlite::Mode;
 
 /// One for each of the writer's lanes, and one for what must be committed before a lane's work.
-const LANE_CONNECTIONS: usize = 3;
+const LANE_CONNECTIONS: usize = 4;
 
 impl PostgresStore {
     /// Opens the store at `postgres://…`, making or updating it if need be.

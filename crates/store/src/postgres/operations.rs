@@ -69,6 +69,8 @@ pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<
         action: decision.verb.name(),
         letter: None,
         operation: Some(operation.id),
+        incident: None,
+        redrive: None,
         filter: Some(&filter),
         count,
         reason: decision.reason.as_deref(),
@@ -104,7 +106,7 @@ fn read(row: &Row) -> Result<Operation, StoreError> {
 }
 
 /// A place in the order of deaths.
-type Key = (Time, [u8; 16]);
+pub(super) type Key = (Time, [u8; 16]);
 
 /// Takes an operation for this transaction alone; returns it, and how far it was frozen.
 async fn hold(conn: &Conn, id: OperationId) -> Result<(Operation, Option<Key>), StoreError> {
@@ -187,6 +189,8 @@ async fn record_found(write: &mut Write, operation: &Operation, count: u64) -> R
         action: operation.verb.name(),
         letter: None,
         operation: Some(operation.id),
+        incident: None,
+        redrive: None,
         filter: Some(&operation.filter),
         count,
         reason: operation.reason.as_deref(),
@@ -227,17 +231,17 @@ async fn frozen(
 }
 
 /// Some letters of a list that is being frozen.
-struct Chunk {
+pub(super) struct Chunk {
     /// When it died, the letter, its life.
-    letters: Vec<(Time, [u8; 16], i32)>,
+    pub letters: Vec<(Time, [u8; 16], i32)>,
     /// The last one that was looked at, matching or not.
-    end: Option<Key>,
+    pub end: Option<Key>,
     /// Whether there are no more behind it.
-    complete: bool,
+    pub complete: bool,
 }
 
 /// The next letters that a filter finds by columns alone.
-async fn matching(
+pub(super) async fn matching(
     conn: &Conn,
     filter: &Filter,
     opened_at: Time,
@@ -278,7 +282,7 @@ select w.n, v.content_type, v.headers, v.body
  order by w.n";
 
 /// The next letters that hold what a filter asks for, as far as the time allows to look into them.
-async fn looked_into(
+pub(super) async fn looked_into(
     conn: &Conn,
     filter: &Filter,
     opened_at: Time,

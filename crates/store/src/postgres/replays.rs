@@ -29,6 +29,7 @@ use super::conn::{Binds, Conn};
 use super::events::{self, NewEvent};
 use super::filter::Where;
 use super::jobs::retry::{Asked, retry_all};
+use super::redrives::doors::{self, Door};
 use super::writer::Write;
 use super::{letters, scan};
 use crate::StoreError;
@@ -281,12 +282,16 @@ async fn replay(
         write.conn.execute(COUNT, &[&done, &rule, &at]).await?;
         write.conn.execute(COUNT_RULE, &[&rule, &(done.len() as i64), &at]).await?;
         let actor = Actor { name: format!("rule:{}", replay.rule), role: "system".into(), request: None };
+        let letters = done.iter().map(|letter| LetterId::from_bytes(letter.0)).collect();
+        let redrive = doors::record(write, Door::Rule(&replay.rule), letters, (&actor, None), replay.at)?;
         let entry = NewEntry {
             at: replay.at,
             actor: &actor,
             action: "replay",
             letter: None,
             operation: None,
+            incident: None,
+            redrive: Some(redrive),
             filter: None,
             count: done.len() as u64,
             reason: None,
@@ -473,6 +478,8 @@ pub(super) async fn switch(
         action: if enabled { "rule_enabled" } else { "rule_disabled" },
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(rule),

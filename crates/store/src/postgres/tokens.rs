@@ -77,6 +77,8 @@ fn log(write: &mut Write, by: &Actor, action: &str, at: Time, reason: &str) -> R
         action,
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(reason),

@@ -142,6 +142,8 @@ async fn import(
         action: "import",
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: created.len() as u64,
         reason: None,

@@ -204,6 +204,9 @@ async fn forget_past(write: &Write, letters: &[Uid]) -> Result<(), StoreError> {
     if !letters.is_empty() {
         write.conn.execute("delete from past_decisions where letter = any($1)", &[&letters]).await?;
         write.conn.execute("delete from replays where letter = any($1)", &[&letters]).await?;
+        // What redrives made of it stays: it is their history too. A changed copy of what is gone does not.
+        write.conn.execute("delete from edits where letter = any($1)", &[&letters]).await?;
+        write.conn.execute("delete from send_numbers where letter = any($1)", &[&letters]).await?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 mod many;
 
-use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, HoldRule, Place, Refused, Row, Standing, Status};
@@ -15,6 +15,7 @@ use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::jobs::follow::{follow, hold_jobs, withdraw};
 use super::jobs::retry::{Retried, retry};
+use super::redrives::doors::{self, Door};
 use super::rows;
 use super::trash::{self, Carried};
 use super::writer::Write;
@@ -29,6 +30,12 @@ pub(super) enum Mark<'a> {
     Nothing,
     /// The letter ends: how, by whom, why.
     Ends {
+        strategy: Strategy,
+        by: &'a str,
+        notes: Option<&'a str>,
+    },
+    /// The same for a letter whose copy was out.
+    Delivered {
         strategy: Strategy,
         by: &'a str,
         notes: Option<&'a str>,
@@ -92,6 +99,11 @@ fn set<'a>(mark: Mark<'a>) -> (&'static str, Vec<Box<dyn ToSql + Sync + Send + '
         Mark::Ends { strategy, by, notes } => (
             ", resolution_timestamp = $5, resolution_strategy = $6, resolved_by = $7, resolution_notes = $8,
                retention_at = $5",
+            vec![Box::new(strategy.name()), Box::new(clean(by)), Box::new(clean_opt(notes))],
+        ),
+        Mark::Delivered { strategy, by, notes } => (
+            ", resolution_timestamp = $5, resolution_strategy = $6, resolved_by = $7, resolution_notes = $8,
+               retention_at = $5, ever_sent = true",
             vec![Box::new(strategy.name()), Box::new(clean(by)), Box::new(clean_opt(notes))],
         ),
         Mark::Reopens => (
@@ -176,7 +188,7 @@ pub(super) async fn decide(
             Some(_) | None => {}
         }
     }
-    let decided = carry_out(write, letter, decision, None).await?;
+    let (decided, redrive) = carry_out(write, letter, decision, None).await?;
     if decided == Decided::Done {
         let entry = NewEntry {
             at: decision.at,
@@ -184,6 +196,8 @@ pub(super) async fn decide(
             action: decision.verb.name(),
             letter: Some(letter),
             operation: None,
+            incident: None,
+            redrive,
             filter: None,
             count: 1,
             reason: decision.reason.as_deref(),
@@ -193,13 +207,14 @@ pub(super) async fn decide(
     Ok(decided)
 }
 
-/// Carries a decision out on one letter and tells of it.
+/// Carries a decision out on one letter and tells of it; a retry is a redrive, which is named.
 pub(super) async fn carry_out(
     write: &mut Write,
     letter: LetterId,
     decision: &Decision,
     operation: Option<OperationId>,
-) -> Result<Decided, StoreError> {
+) -> Result<(Decided, Option<RedriveId>), StoreError> {
+    let mut redrive = None;
     let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
     let carried = match decision.verb {
         Verb::Resolve => settle(write, letter, decision, ends(Strategy::ManualResolution, decision)).await?,
@@ -216,6 +231,11 @@ pub(super) async fn carry_out(
         Verb::Release => mark(write, letter, decision, Mark::Releases).await?,
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at).await?;
+            if decided == Decided::Done {
+                let door = operation.map_or(Door::Single, Door::Operation);
+                let by = (&decision.actor, reason);
+                redrive = Some(doors::record(write, door, vec![letter], by, decision.at)?);
+            }
             Carried { decided, job, incident: None }
         }
         Verb::Delete => delete(write, letter, decision).await?,
@@ -224,7 +244,7 @@ pub(super) async fn carry_out(
     if carried.decided == Decided::Done {
         tell(write, letter, decision, operation, &carried).await?;
     }
-    Ok(carried.decided)
+    Ok((carried.decided, redrive))
 }
 
 fn ends(strategy: Strategy, decision: &Decision) -> Mark<'_> {

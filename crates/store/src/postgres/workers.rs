@@ -276,6 +276,8 @@ pub(super) async fn wish(
         action,
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(name),

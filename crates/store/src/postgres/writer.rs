@@ -1,8 +1,9 @@
 //! The writer of one instance: takes whatever is waiting into one transaction, commits, then answers everyone.
 //!
-//! There are two lanes, so that capture never waits for long work. Other instances write at the same time: what is
-//! contended is locked in one order (letters, fingerprints, counters, flows, incidents, queues, positions), and a
-//! deadlock that happens all the same does the group again. Nobody is answered before the commit.
+//! There are three lanes, so that capture never waits for long work, nor a run for either. Other instances write at the
+//! same time: what is contended is locked in one order (letters, fingerprints, redrives, counters, flows, incidents,
+//! queues, positions), and a deadlock that happens all the same does the group again. Nobody is answered before the
+//! commit.
 
 mod group;
 mod request;
@@ -23,6 +24,7 @@ use super::counters::Tally;
 use super::events::Told;
 use super::insert::Incoming;
 use super::jobs::queues::Depths;
+use super::redrives::Outcomes;
 use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::Failures;
@@ -35,6 +37,8 @@ pub(super) struct Write {
     pub conn: Conn,
     pub entropy: Arc<Entropy>,
     pub failures: Arc<Failures>,
+    /// What became of letters that redrives have out, and letters that were put back without a plan.
+    pub outcomes: Outcomes,
     /// Counter changes of the whole transaction.
     pub tally: Tally,
     /// Changes to what queues hold.
@@ -57,6 +61,7 @@ pub(super) struct Surroundings {
 pub(super) struct Writer {
     quick: Lane,
     long: Lane,
+    runs: Lane,
 }
 
 #[derive(Debug)]
@@ -67,7 +72,8 @@ struct Lane {
 
 impl Writer {
     pub fn start(around: &Surroundings) -> Writer {
-        Writer { quick: Lane::start(around.clone()), long: Lane::start(around.clone()) }
+        let lane = || Lane::start(around.clone());
+        Writer { quick: lane(), long: lane(), runs: lane() }
     }
 
     /// Captures a batch, together with all batches that wait for the same commit.
@@ -119,9 +125,20 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Alone, input, work).await
     }
 
+    /// The same for what redrives do: each has a transaction to itself, because it locks from a run down to incidents,
+    /// and whatever came behind it in the same one would begin again at letters.
+    pub async fn write_run<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.runs.write(Weight { letters, of: None }, Company::Apart, input, work).await
+    }
+
     /// Finishes what is waiting and ends the lanes.
     pub async fn close(&self) {
-        for lane in [&self.quick, &self.long] {
+        for lane in [&self.quick, &self.long, &self.runs] {
             lane.close().await;
         }
     }
@@ -138,6 +155,8 @@ struct Weight {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Company {
     Welcome,
+    /// In other transactions.
+    Apart,
     Alone,
 }
 

@@ -3,10 +3,12 @@
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::Action;
+use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 use rusqlite::OptionalExtension;
 
 use super::events::{self, NewEvent};
+use super::redrives::outcomes;
 use super::verdicts::{Mark, apply};
 use super::writer::Write;
 use crate::StoreError;
@@ -66,7 +68,7 @@ update claims
    and run = ?2
    and step = ?3";
 
-const MARK_SENT: &str = "
+pub(super) const MARK_SENT: &str = "
 update dead_letter_queue
    set sent_at = ?2, ever_sent = ever_sent or ?3, updated_at = ?2
  where id = ?1";
@@ -151,5 +153,11 @@ pub(super) fn settle(
             .execute([letter.bytes()])?;
         events::add(write, &NewEvent { at, kind, letter: Some(letter), ..NewEvent::default() })?;
     }
+    let (outcome, evidence) = match settlement {
+        Settlement::Confirmed { evidence, .. } => (Outcome::Succeeded, evidence.as_str()),
+        Settlement::Ended { evidence, .. } => (Outcome::Ended, evidence.as_str()),
+        Settlement::Unclaimed => (Outcome::Failed, "it was taken back"),
+    };
+    outcomes::left(write, letter, outcome, evidence, at)?;
     Ok(Ok(()))
 }

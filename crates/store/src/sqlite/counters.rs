@@ -138,6 +138,8 @@ pub(super) struct Tally {
     flows: HashMap<(i64, Dimension, String), (i64, i64)>,
     /// When a letter of a fingerprint was last captured.
     seen: HashMap<String, Time>,
+    /// When a letter of a fingerprint last died that no run had put back.
+    died: HashMap<String, Time>,
     /// What queues hold now that they did not.
     pub depths: Depths,
     /// The latest time at which something of this happened.
@@ -204,6 +206,16 @@ impl Tally {
         }
     }
 
+    /// A letter of this fingerprint died, and no run could have expected it.
+    pub fn die(&mut self, fingerprint: &str, died_at: Time) {
+        match self.died.get_mut(fingerprint) {
+            Some(last) => *last = died_at.max(*last),
+            None => {
+                self.died.insert(fingerprint.to_owned(), died_at);
+            }
+        }
+    }
+
     /// Something happened that is counted for whoever watches, if it is committed.
     pub fn note(&mut self, one: Move) {
         self.moves.note(one);
@@ -244,6 +256,9 @@ impl Tally {
         for (fingerprint, at) in other.seen {
             self.see(&fingerprint, at);
         }
+        for (fingerprint, died_at) in other.died {
+            self.die(&fingerprint, died_at);
+        }
         self.depths.join_all(other.depths);
         self.at(other.at);
         self.moves.add(other.moves);
@@ -253,6 +268,9 @@ impl Tally {
         let mut sums: HashMap<&str, Sums> = HashMap::new();
         for (fingerprint, at) in &self.seen {
             sums.entry(fingerprint).or_default().seen_at = Some(*at);
+        }
+        for (fingerprint, died_at) in &self.died {
+            sums.entry(fingerprint).or_default().died_at = Some(*died_at);
         }
         let mut change = write.conn.prepare_cached(CHANGE_COUNTER)?;
         let mut forget = write.conn.prepare_cached(FORGET_COUNTER)?;

@@ -10,7 +10,7 @@ use super::writer::Write;
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 24] = [
+const TABLES: [&str; 32] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -34,6 +34,14 @@ const TABLES: [&str; 24] = [
     "workers",
     "replays",
     "replay_rules",
+    "rcas",
+    "fixes",
+    "incident_timeline",
+    "redrives",
+    "redrive_groups",
+    "redrive_letters",
+    "send_numbers",
+    "edits",
     "meta",
 ];
 
@@ -79,7 +87,9 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
 /// Forgets everything but the tokens and how the store was made; says which life was the last.
 pub(super) fn empty(write: &mut Write<'_>) -> Result<i64, StoreError> {
     write.conn.execute_batch(
-        "delete from trash_attempts; delete from trash_lives; delete from trash;
+        "delete from rcas; delete from fixes; delete from incident_timeline; delete from redrive_letters;
+         delete from redrive_groups; delete from redrives; delete from send_numbers; delete from edits;
+         delete from trash_attempts; delete from trash_lives; delete from trash;
          delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
          delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
          delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;

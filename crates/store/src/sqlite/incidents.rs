@@ -1,11 +1,14 @@
 //! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
 
+mod record;
+mod step;
+
 use std::collections::{BTreeMap, HashMap};
 
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::{Fingerprint, Grouping, Parts};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{Happening, IncidentState};
+use lazaret_core::incident::{AgainstFix, Happening, IncidentState};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -21,6 +24,8 @@ use crate::StoreError;
 use crate::incident::{
     Affected, Incident, IncidentDetail, IncidentKey, IncidentPage, IncidentQuery, IncidentSort,
 };
+pub(super) use record::{Entry, category, fix_kind, note};
+pub(super) use step::{happen, step};
 
 /// The first letter of a fingerprint.
 pub(super) struct Opening<'a> {
@@ -57,6 +62,7 @@ pub(super) fn open_unpointed(write: &Write<'_>, opening: &Opening<'_>) -> Result
         class.name(),
         parts.frames.first(),
     ))?;
+    note(write, *id, &Entry { at: *at, kind: IncidentState::Open.name(), by: None, text: None })?;
     let detail = Some(serde_json::json!({"title": parts.title()}).to_string());
     events::add(
         write,
@@ -99,6 +105,8 @@ pub(super) struct Sums {
     letters: i64,
     unsettled: i64,
     pub seen_at: Option<Time>,
+    /// The last death of a letter that no run had put back.
+    pub died_at: Option<Time>,
 }
 
 impl Sums {
@@ -122,52 +130,87 @@ const ADD_SUMS: &str = "
 update incidents
    set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
  where id = (select incident from fingerprints where fingerprint = ?1)
-returning id, state, unsettled, merged_into is not null, title";
+returning id, state, unsettled, fix_at, title, merged_into is not null";
 
-/// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes.
+/// An incident after its letters moved.
+struct Summed {
+    state: String,
+    waiting: i64,
+    fix_at: Option<Time>,
+    title: String,
+    died_at: Option<Time>,
+}
+
+/// Adds what the letters of a commit did to their incidents, and moves those that this opens, closes or brings back.
 pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
-    let mut moved: HashMap<[u8; 16], (String, i64, String)> = HashMap::new();
-    for (fingerprint, Sums { letters, unsettled, seen_at }) in sums {
+    let mut moved: HashMap<[u8; 16], Summed> = HashMap::new();
+    for (fingerprint, Sums { letters, unsettled, seen_at, died_at }) in sums {
         let seen_at = seen_at.unwrap_or_default();
         let found = write
             .conn
             .prepare_cached(ADD_SUMS)?
             .query_row((fingerprint, letters, unsettled, seen_at.ms()), |row| {
-                let id: [u8; 16] = row.get(0)?;
-                Ok((id, row.get::<_, bool>(3)?, (row.get(1)?, row.get(2)?, row.get(4)?)))
+                let summed = Summed {
+                    state: row.get(1)?,
+                    waiting: row.get(2)?,
+                    fix_at: row.get::<_, Option<i64>>(3)?.map(Time::from_ms),
+                    title: row.get(4)?,
+                    died_at,
+                };
+                Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, bool>(5)?, summed))
             })
             .optional()?;
-        let Some((id, merged, sums)) = found else {
+        let Some((id, merged, mut summed)) = found else {
             return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
         };
-        // Two fingerprints of one incident may move in one commit: the last sum is the true one.
+        // Two fingerprints of one incident may move in one commit: the last sum is the true one, the latest death too.
         if !merged {
-            moved.insert(id, sums);
+            summed.died_at = summed.died_at.max(moved.get(&id).and_then(|before| before.died_at));
+            moved.insert(id, summed);
         }
     }
-    for (id, (state, waiting, title)) in moved {
-        let state = self::state(&state)?;
-        let happening = if waiting > 0 { Happening::LetterWaits } else { Happening::LastLetterEnded };
-        let next = state.after(happening);
+    for (id, summed) in moved {
+        let state = self::state(&summed.state)?;
+        let next = after_letters(state, &summed);
         if next != state {
-            change_state(write, IncidentId::from_bytes(id), [state, next], &title, at)?;
+            let change = Change { from: state, to: next, title: &summed.title, by: None, text: None };
+            change_state(write, IncidentId::from_bytes(id), &change, at)?;
         }
     }
     Ok(())
 }
 
-fn change_state(
-    write: &Write<'_>,
-    id: IncidentId,
-    [from, to]: [IncidentState; 2],
-    title: &str,
-    at: Time,
-) -> Result<(), StoreError> {
+/// Where the letters of a commit lead an incident.
+fn after_letters(state: IncidentState, summed: &Summed) -> IncidentState {
+    let died = match summed.died_at {
+        Some(died_at) => state.after(Happening::LetterDied(AgainstFix::of(died_at, summed.fix_at))),
+        None => state,
+    };
+    if summed.waiting <= 0 {
+        return died.after(Happening::LastLetterEnded);
+    }
+    // When they died is old news; what counts is whether a fix is named.
+    let against = summed.fix_at.map_or(AgainstFix::None, |_| AgainstFix::Before);
+    died.after(Happening::LetterWaits(against))
+}
+
+/// A move of an incident, as it is told.
+struct Change<'a> {
+    from: IncidentState,
+    to: IncidentState,
+    title: &'a str,
+    by: Option<&'a str>,
+    text: Option<&'a str>,
+}
+
+fn change_state(write: &Write<'_>, id: IncidentId, change: &Change<'_>, at: Time) -> Result<(), StoreError> {
+    let Change { from, to, title, by, text } = *change;
     write.conn.prepare_cached("update incidents set state = ?3 where id = ?1 and state = ?2")?.execute((
         id.bytes(),
         from.name(),
         to.name(),
     ))?;
+    note(write, id, &Entry { at, kind: to.name(), by, text })?;
     let kind = match to {
         IncidentState::Open => "incident.opened",
         IncidentState::Diagnosed => "incident.diagnosed",
@@ -178,7 +221,7 @@ fn change_state(
         IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
     };
     let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
-    events::add(write, &NewEvent { at, kind, incident: Some(id), detail, ..NewEvent::default() })
+    events::add(write, &NewEvent { at, kind, incident: Some(id), actor: by, detail, ..NewEvent::default() })
 }
 
 pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
@@ -321,8 +364,9 @@ pub(super) fn detail(conn: &Connection, id: IncidentId) -> Result<Option<Inciden
         Some((_, parts)) => similar(conn, &incident, parts)?,
         None => Vec::new(),
     };
+    let record = record::record(conn, id)?;
     drop(snapshot);
-    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar }))
+    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar, record }))
 }
 
 fn one(conn: &Connection, id: IncidentId) -> Result<Option<Incident>, StoreError> {

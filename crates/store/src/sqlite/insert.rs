@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::incidents::{self, Opening};
+use super::redrives::outcomes;
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
@@ -132,6 +133,7 @@ fn create(
     write.tally.appear(&counted);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
     write.tally.see(&counted.fingerprint, admitted.captured_at);
+    write.tally.die(&counted.fingerprint, admitted.died_at);
     tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
     Ok(Receipt { letter: admitted.id, outcome: Outcome::Created })
 }
@@ -313,7 +315,7 @@ fn begin_life(
     let fatal = prepared.fatal();
     // Whatever proved the relapse also proved that a copy of ours was out.
     let relapse = verdict == Verdict::Relapse;
-    find_incident(write, prepared)?;
+    let incident = find_incident(write, prepared)?;
     let moved = write.conn.prepare_cached(BEGIN_LIFE)?.execute(rusqlite::params![
         met.row,
         met.known.status.name(),
@@ -351,6 +353,12 @@ fn begin_life(
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
     write.tally.see(&now.fingerprint, admitted.captured_at);
+    let relapsed =
+        outcomes::relapse(write, met.known.letter, met.known.life, incident, admitted.captured_at)?;
+    // What a run put back and what dies of the same again is the run's to judge; anything else speaks against the fix.
+    if !relapsed || known_incident(write, &met.counted.fingerprint)? != incident {
+        write.tally.die(&now.fingerprint, admitted.died_at.max(met.known.died_at));
+    }
     Ok(())
 }
 

@@ -15,6 +15,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (4, include_str!("migrations/0004_jobs.sql")),
     (5, include_str!("migrations/0005_trash.sql")),
     (6, include_str!("migrations/0006_workers.sql")),
+    (7, include_str!("migrations/0007_redrive.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

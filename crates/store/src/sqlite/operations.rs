@@ -52,6 +52,8 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
         action: decision.verb.name(),
         letter: None,
         operation: Some(operation.id),
+        incident: None,
+        redrive: None,
         filter: Some(&filter),
         count,
         reason: decision.reason.as_deref(),
@@ -159,6 +161,8 @@ fn record_found(write: &Write<'_>, operation: &Operation, count: u64) -> Result<
         action: operation.verb.name(),
         letter: None,
         operation: Some(operation.id),
+        incident: None,
+        redrive: None,
         filter: Some(&operation.filter),
         count,
         reason: operation.reason.as_deref(),
@@ -241,7 +245,11 @@ fn matching(
 
 /// Where this chunk ends at the latest, matching or not; nothing if there are no more letters. A filter that no index
 /// answers would otherwise walk through all of them in one write.
-fn window_end(conn: &Connection, sql: &Where, last: Option<Key>) -> Result<Option<Key>, StoreError> {
+pub(super) fn window_end(
+    conn: &Connection,
+    sql: &Where,
+    last: Option<Key>,
+) -> Result<Option<Key>, StoreError> {
     let (text, binds) = window_sql(sql, last);
     let mut statement = conn.prepare_cached(&text)?;
     let end = statement
@@ -267,7 +275,7 @@ fn window_sql(sql: &Where, last: Option<Key>) -> (String, Vec<Value>) {
 }
 
 /// A place in the order of deaths.
-type Key = (i64, [u8; 16]);
+pub(super) type Key = (i64, [u8; 16]);
 
 const UNDECIDED: &str = "
 select ordinal, letter, life
@@ -354,7 +362,7 @@ fn decide_frozen(
         Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
         Some(_) => {}
     }
-    match carry_out(write, letter, decision, Some(operation))? {
+    match carry_out(write, letter, decision, Some(operation))?.0 {
         Decided::Done => Ok(None),
         Decided::Refused(refused) => Ok(Some(refused.to_string())),
         Decided::Unknown => Ok(Some("the letter is gone".into())),

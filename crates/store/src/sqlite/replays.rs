@@ -23,6 +23,7 @@ use super::audit::{self, NewEntry};
 use super::events::{self, NewEvent};
 use super::filter::Where;
 use super::jobs::follow::retry;
+use super::redrives::doors::{self, Door, Passage};
 use super::scan::Scanner;
 use super::writer::{Write, Writer};
 use crate::StoreError;
@@ -277,13 +278,15 @@ pub(super) fn replay(
     let done = outcomes.iter().filter(|outcome| **outcome == Replayed::Done).count();
     if done > 0 {
         write.conn.prepare_cached(COUNT_RULE)?.execute((&replay.rule, done as i64, replay.at.ms()))?;
-        let actor = Actor { name: format!("rule:{}", replay.rule), role: "system".into(), request: None };
+        let actor = rule_actor(&replay.rule);
         let entry = NewEntry {
             at: replay.at,
             actor: &actor,
             action: "replay",
             letter: None,
             operation: None,
+            incident: None,
+            redrive: doors::of_rule(write, &replay.rule, replay.at)?,
             filter: None,
             count: done as u64,
             reason: None,
@@ -291,6 +294,11 @@ pub(super) fn replay(
         audit::add(write, &entry)?;
     }
     Ok(outcomes)
+}
+
+/// Whom the audit log names when a rule acts.
+fn rule_actor(rule: &str) -> Actor {
+    Actor { name: format!("rule:{rule}"), role: "system".into(), request: None }
 }
 
 const FOUND: &str = "select source, event_id, status, life from dead_letter_queue where id = ?1";
@@ -329,6 +337,9 @@ fn replay_one(
         Decided::Unknown => return Ok(Replayed::Moved),
         Decided::NoWayBack | Decided::Replaced => return Ok(Replayed::NoWayBack),
     }
+    let by = rule_actor(&replay.rule);
+    let passage = Passage { door: Door::Rule(&replay.rule), by: &by, reason: None, at: replay.at };
+    doors::record(write, letter, &passage)?;
     write.conn.prepare_cached(COUNT)?.execute((letter.bytes(), &replay.rule, replay.at.ms()))?;
     let detail = json!({ "rule": replay.rule, "replay_count": number });
     let event = NewEvent {
@@ -411,6 +422,8 @@ pub(super) fn switch(
         action: if enabled { "rule_enabled" } else { "rule_disabled" },
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(rule),

@@ -76,6 +76,8 @@ fn log(write: &Write<'_>, by: &Actor, action: &str, at: Time, reason: &str) -> R
         action,
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(reason),

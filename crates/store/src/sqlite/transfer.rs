@@ -108,6 +108,8 @@ pub(super) fn import(
             action: "import",
             letter: None,
             operation: None,
+            incident: None,
+            redrive: None,
             filter: None,
             count: created as u64,
             reason: None,

@@ -176,6 +176,9 @@ fn bury(write: &Write<'_>, letter: LetterId, decision: &Decision, status: Status
 fn forget_past(write: &Write<'_>, letter: LetterId) -> Result<(), StoreError> {
     write.conn.prepare_cached("delete from past_decisions where letter = ?1")?.execute([letter.bytes()])?;
     write.conn.prepare_cached("delete from replays where letter = ?1")?.execute([letter.bytes()])?;
+    // What redrives made of it stays: it is their history too. A changed copy of what is gone does not.
+    write.conn.prepare_cached("delete from edits where letter = ?1")?.execute([letter.bytes()])?;
+    write.conn.prepare_cached("delete from send_numbers where letter = ?1")?.execute([letter.bytes()])?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Moves of single letters: each is one guarded update whose states come from the machine.
 
-use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, HoldRule, Place, Refused, Row, Standing, Status};
@@ -11,6 +11,7 @@ use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::jobs::follow::{Retried, follow, job_of, retry, withdraw};
+use super::redrives::doors::{self, Door, Passage};
 use super::rows;
 use super::trash::{self, Carried};
 use super::writer::Write;
@@ -23,6 +24,12 @@ pub(super) enum Mark<'a> {
     Nothing,
     /// The letter ends: how, by whom, why.
     Ends {
+        strategy: Strategy,
+        by: &'a str,
+        notes: Option<&'a str>,
+    },
+    /// The same for a letter whose copy was out.
+    Delivered {
         strategy: Strategy,
         by: &'a str,
         notes: Option<&'a str>,
@@ -89,6 +96,12 @@ fn update(
             binds.extend([&strategy as &dyn ToSql, by, notes]);
             ", resolution_timestamp = ?4, resolution_strategy = ?5, resolved_by = ?6, resolution_notes = ?7,
                retention_at = ?4"
+        }
+        Mark::Delivered { strategy: how, by, notes } => {
+            strategy = how.name();
+            binds.extend([&strategy as &dyn ToSql, by, notes]);
+            ", resolution_timestamp = ?4, resolution_strategy = ?5, resolved_by = ?6, resolution_notes = ?7,
+               retention_at = ?4, ever_sent = 1"
         }
         Mark::Reopens => {
             ", resolution_timestamp = null, resolution_strategy = null, resolved_by = null, resolution_notes = null,
@@ -164,7 +177,7 @@ pub(super) fn decide(
             Some(_) | None => {}
         }
     }
-    let decided = carry_out(write, letter, decision, None)?;
+    let (decided, redrive) = carry_out(write, letter, decision, None)?;
     if decided == Decided::Done {
         let entry = NewEntry {
             at: decision.at,
@@ -172,6 +185,8 @@ pub(super) fn decide(
             action: decision.verb.name(),
             letter: Some(letter),
             operation: None,
+            incident: None,
+            redrive,
             filter: None,
             count: 1,
             reason: decision.reason.as_deref(),
@@ -181,13 +196,14 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// Carries a decision out on one letter and tells of it.
+/// Carries a decision out on one letter and tells of it; a retry is a redrive, which is named.
 pub(super) fn carry_out(
     write: &mut Write<'_>,
     letter: LetterId,
     decision: &Decision,
     operation: Option<OperationId>,
-) -> Result<Decided, StoreError> {
+) -> Result<(Decided, Option<RedriveId>), StoreError> {
+    let mut redrive = None;
     let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
     let Carried { decided, job, incident } = match decision.verb {
         Verb::Resolve => {
@@ -208,6 +224,11 @@ pub(super) fn carry_out(
         Verb::Release => mark(write, letter, decision, Mark::Releases)?,
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at)?;
+            if decided == Decided::Done {
+                let door = operation.map_or(Door::Single, Door::Operation);
+                let passage = Passage { door, by: &decision.actor, reason, at: decision.at };
+                redrive = Some(doors::record(write, letter, &passage)?);
+            }
             Carried { decided, job, incident: None }
         }
         Verb::Delete => trash::delete(write, letter, decision)?,
@@ -229,7 +250,7 @@ pub(super) fn carry_out(
             events::note(write, decision.verb.event(), letter, "")?;
         }
     }
-    Ok(decided)
+    Ok((decided, redrive))
 }
 
 /// Moves a letter by hand within the table of live letters.

@@ -236,6 +236,8 @@ pub(super) fn wish(
         action,
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: None,
         count: 1,
         reason: Some(name),

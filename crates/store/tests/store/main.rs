@@ -2,6 +2,8 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "clippy does not take helpers of tests for tests")]
 
+mod analyses;
+mod audit_chain;
 mod bodies;
 mod books;
 mod capture;
@@ -26,8 +28,11 @@ mod postgres_jobs;
 mod postgres_many;
 mod postgres_moves;
 mod postgres_opening;
+mod postgres_redrives;
 mod postgres_trash;
 mod records;
+mod redrive_runs;
+mod redrives;
 mod regroup;
 mod replays;
 mod rig;

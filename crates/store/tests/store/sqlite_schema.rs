@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use lazaret_core::job::state::JobState;
 use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::rca::FixKind;
+use lazaret_core::redrive::{Outcome, RedriveKind, RunState};
 use lazaret_store::Store;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::OperationState;
@@ -38,6 +40,15 @@ fn the_schema_takes_exactly_the_words_of_the_types() {
     assert_eq!(allowed(&conn, "operations", "state"), OperationState::ALL.map(OperationState::name));
     assert_eq!(allowed(&conn, "jobs", "state"), JobState::ALL.map(JobState::name));
     assert_eq!(allowed(&conn, "workers", "wish"), Wish::ALL.map(Wish::name));
+    assert_eq!(allowed(&conn, "redrives", "kind"), RedriveKind::ALL.map(RedriveKind::name));
+    assert_eq!(allowed(&conn, "redrives", "state"), RunState::ALL.map(RunState::name));
+    assert_eq!(allowed(&conn, "fixes", "kind"), FixKind::ALL.map(FixKind::name));
+    // A letter that is refused has no outcome: it is not of the run.
+    let outcomes = allowed(&conn, "redrive_letters", "outcome");
+    assert_eq!(
+        (outcomes[0].as_str(), &outcomes[1..]),
+        ("refused", &Outcome::ALL.map(|of| of.name().to_owned())[..])
+    );
     let statement = conn.prepare("select * from queues").unwrap();
     let counted: Vec<&str> = statement.column_names().skip(3).collect();
     assert_eq!(counted, JobState::ALL.map(JobState::name));

@@ -4,6 +4,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::series::Step;
 
+use super::{life, next_step};
 use crate::answers::incident::{Affected, Incident, IncidentRest, Point, Series, Similar, ValueCount};
 use crate::commands::grouping;
 use crate::output::chart::{self, Columns};
@@ -30,7 +31,8 @@ pub fn page(
     now: Time,
 ) -> String {
     let mut page = Page::new(screen);
-    head(&mut page, incident, now);
+    head(&mut page, incident, rest, now);
+    life::analysis(&mut page, rest.rca.as_ref(), rest.fix.as_ref(), now);
     page.heading("template");
     page.block(&escape::lines(&incident.template));
     for (at, fingerprint) in rest.fingerprints.iter().enumerate() {
@@ -42,7 +44,18 @@ pub fn page(
     affected(&mut page, &rest.affected, incident.count);
     series(&mut page, &rest.series);
     similar(&mut page, &rest.similar, now);
-    let mut steps = vec![(format!("lazaret ls incident:{}", incident.id), "its letters")];
+    life::redrives(&mut page, &rest.redrives, now);
+    life::timeline(&mut page, &rest.timeline, now);
+    let mut steps: Vec<(String, &str)> = Vec::new();
+    let running =
+        rest.redrives.iter().find(|redrive| redrive.launched_at.is_some() && redrive.finished_at.is_none());
+    match running {
+        Some(redrive) => {
+            steps.push((format!("lazaret redrive watch {}", redrive.id), "the redrive under way"))
+        }
+        None => steps.extend(next_step(incident, rest)),
+    }
+    steps.extend([(format!("lazaret ls incident:{}", incident.id), "its letters")]);
     steps.extend(letter.map(|letter| (format!("lazaret show {letter}"), "the newest of them")));
     let most_like = rest.similar.first();
     steps.extend(
@@ -52,13 +65,14 @@ pub fn page(
     page.into_text()
 }
 
-fn head(page: &mut Page<'_>, incident: &Incident, now: Time) {
+fn head(page: &mut Page<'_>, incident: &Incident, rest: &IncidentRest, now: Time) {
     page.field("incident", &incident.id);
     page.field("title", &incident.title);
     let state = escape::line(&incident.state);
     let state =
         Paint::of_state(&incident.state).map_or(state.clone(), |paint| page.screen.paint(paint, &state));
     page.plain("state", &state);
+    page.maybe("assignee", &rest.assignee);
     if let Some(other) = &incident.merged_into {
         page.field("merged into", other);
     }

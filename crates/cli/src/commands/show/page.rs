@@ -2,6 +2,7 @@
 
 use lazaret_core::time::Time;
 
+use super::sent;
 use crate::answers::{Decision, FailedRun, LetterError, LetterRest, LetterSummary, Life};
 use crate::client::Answer;
 use crate::commands::grouping;
@@ -60,6 +61,8 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
         grouping::parts(&mut page, &grouping.parts);
         grouping::differences(&mut page, &grouping.differences);
     }
+    sent::redrives(&mut page, &rest.redrives, now);
+    sent::edits(&mut page, &rest.edits, now);
     decisions(&mut page, &rest.decisions, now);
     if let Some(reported) = &rest.reported {
         page.heading("reported, and kept without being obeyed");
@@ -69,6 +72,9 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
     page.block(payload);
     if !rest.allowed_actions.is_empty() {
         page.heading("what you can do");
+        if letter.status == "pending" && letter.place == "live" {
+            page.block(&format!("lazaret retry {}", escape::line(&letter.id)));
+        }
         for action in &rest.allowed_actions {
             let reason = if action == "hold" { " --reason WHY" } else { "" };
             page.block(&format!("lazaret {} {}{reason}", escape::line(action), escape::line(&letter.id)));

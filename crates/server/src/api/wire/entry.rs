@@ -11,7 +11,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::edit::EditBody;
 use super::incident::PartsBody;
+use super::redrive::LetterRedriveBody;
 use super::{ErrorBody, LetterSummary, fields, hex, raw};
 
 /// The whole entry.
@@ -32,9 +34,20 @@ pub(in crate::api) struct LetterEntry {
     pub reported: Option<Box<RawValue>>,
     /// What was decided on it and by whom, oldest first.
     pub decisions: Vec<DecisionBody>,
+    /// What every redrive made of it, newest first.
+    pub redrives: Vec<LetterRedriveBody>,
+    /// What people changed of it before it was sent, oldest first; with the bodies at `/edits`.
+    pub edits: Vec<EditBody>,
     /// Why it is in its incident, by the rules in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<GroupingBody>,
+}
+
+/// How it was sent again, and as what.
+#[derive(Default)]
+pub(in crate::api) struct SentBodies {
+    pub redrives: Vec<LetterRedriveBody>,
+    pub edits: Vec<EditBody>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -113,6 +126,7 @@ impl LetterEntry {
     pub fn new(
         history: LetterHistory,
         original: Original,
+        sent: SentBodies,
         group: impl FnOnce(Subject<'_>) -> Grouping,
     ) -> LetterEntry {
         let LetterHistory { letter, lives, attempts, decisions } = history;
@@ -133,6 +147,8 @@ impl LetterEntry {
             retry_history: attempts.iter().map(AttemptBody::from).collect(),
             lives: lives.iter().map(LifeBody::from).collect(),
             decisions: decisions.into_iter().map(DecisionBody::from).collect(),
+            redrives: sent.redrives,
+            edits: sent.edits,
             grouping,
         }
     }

@@ -7,6 +7,7 @@ use lazaret_store::series::{Line, Point};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::record::RecordBody;
 use crate::api::series::Span;
 
 #[derive(Serialize, ToSchema)]
@@ -30,7 +31,8 @@ pub(in crate::api) struct IncidentBody {
     /// The class of the letter that opened it.
     #[schema(value_type = String)]
     pub class: &'static str,
-    /// infrastructure, contract, business or poison_pill; null if the class tells none
+    /// infrastructure, contract, business or poison_pill, by the class; null if that tells none. By itself an incident has
+    /// the one of its analysis, if there is one
     #[schema(value_type = Option<String>)]
     pub category: Option<&'static str>,
     pub first_seen_at: String,
@@ -119,6 +121,8 @@ pub(in crate::api) struct IncidentList {
 pub(in crate::api) struct IncidentEntry {
     #[serde(flatten)]
     pub incident: IncidentBody,
+    #[serde(flatten)]
+    pub record: RecordBody,
     /// Every fingerprint that points to it, newest first.
     pub fingerprints: Vec<FingerprintBody>,
     pub affected: AffectedBody,

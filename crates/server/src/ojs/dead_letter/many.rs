@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::{Extension, Query, State};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::{StatusCode, header};
 use lazaret_core::limits;
 use lazaret_store::decision::{Decision, Verb};
+use lazaret_store::redrive::Redrive;
 use serde_json::{Value, json};
 
 use super::read::{self, Confirmed};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
-use crate::jobs::dead::{self, Bulk, BulkRefused};
+use crate::jobs::dead::{self, All, Bulk, BulkRefused};
 use crate::ojs::problem::{Code, Problem};
 use crate::ojs::{Answer, Pairs, Text};
 
@@ -28,7 +29,10 @@ pub(in crate::ojs) async fn retry_many(
     let Query(pairs) = pairs?;
     let call = read::bulk(&pairs, &body, Confirmed::InWords)?;
     let done = all(&app, &caller, &request, Verb::Retry, call).await?;
-    Ok(answer("retry", "retried", done))
+    Ok(match done {
+        All::Done(done) => answer("retry", "retried", done),
+        All::Redriven(redrive) => accepted(&redrive),
+    })
 }
 
 /// Deletes all that match; those on hold stay.
@@ -41,8 +45,7 @@ pub(in crate::ojs) async fn delete_many(
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
     let call = read::bulk(&pairs, &body, Confirmed::InWords)?;
-    let done = all(&app, &caller, &request, Verb::Delete, call).await?;
-    Ok(answer("delete", "deleted", done))
+    deleted("delete", all(&app, &caller, &request, Verb::Delete, call).await?)
 }
 
 /// The same at an address that says that it is meant.
@@ -55,8 +58,7 @@ pub(in crate::ojs) async fn purge(
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
     let call = read::bulk(&pairs, &body, Confirmed::ByPath)?;
-    let done = all(&app, &caller, &request, Verb::Delete, call).await?;
-    Ok(answer("purge", "deleted", done))
+    deleted("purge", all(&app, &caller, &request, Verb::Delete, call).await?)
 }
 
 async fn all(
@@ -65,7 +67,7 @@ async fn all(
     request: &RequestId,
     verb: Verb,
     call: read::Bulk,
-) -> Result<Bulk, Problem> {
+) -> Result<All, Problem> {
     let read::Bulk { filter, expected, reason } = call;
     let decision = Decision { verb, actor: actor(caller, request), reason, at: app.clock.now(), from: None };
     dead::all(app, decision, &filter, expected).await.map_err(|refused| {
@@ -78,6 +80,30 @@ async fn all(
             BulkRefused::NotDone(error) => error.into(),
         }
     })
+}
+
+fn deleted(action: &str, done: All) -> Result<Response, Problem> {
+    match done {
+        All::Done(done) => Ok(answer(action, "deleted", done)),
+        All::Redriven(_) => Err(Problem::new(Code::Internal, "a removal put jobs back")),
+    }
+}
+
+/// They go back one after the other; the redrive says how far it has come.
+fn accepted(redrive: &Redrive) -> Response {
+    let (id, url) = (redrive.id.to_string(), format!("/api/v1/redrives/{}", redrive.id));
+    let body = json!({
+        "action": "retry",
+        "matched": redrive.total,
+        "redrive_id": id,
+        "redrive_url": url,
+        "state": redrive.state.name(),
+    });
+    let mut response = Answer(StatusCode::ACCEPTED, body).into_response();
+    if let Ok(url) = url.parse() {
+        response.headers_mut().insert(header::LOCATION, url);
+    }
+    response
 }
 
 /// `counted` is the name under which some clients look for the number.

@@ -11,6 +11,7 @@ use super::super::conn::Conn;
 use super::super::counters::Dimension;
 use super::super::filter::IS_IN_USE;
 use super::list::{newest_fingerprints, of_ids};
+use super::record::record;
 use crate::StoreError;
 use crate::incident::{Affected, Incident, IncidentDetail};
 
@@ -26,7 +27,8 @@ pub(in super::super) async fn detail(
         Some((_, parts)) => similar(conn, &incident, parts).await?,
         None => Vec::new(),
     };
-    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar }))
+    let record = record(conn, id).await?;
+    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar, record }))
 }
 
 const FINGERPRINTS: &str = "

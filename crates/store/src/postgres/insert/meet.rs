@@ -12,6 +12,7 @@ use super::super::cell::{At, Cells, Uid};
 use super::super::counters::{Counted, Flow};
 use super::super::extract::Extract;
 use super::super::incidents;
+use super::super::redrives::outcomes;
 use super::super::rows;
 use super::super::writer::Write;
 use super::{Incoming, NewAttempt, NewLife, add_attempts, add_lives, counted, find_incidents, note, tell};
@@ -245,5 +246,8 @@ async fn begin_life(
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
     write.tally.see(&now.fingerprint, admitted.captured_at);
+    let died_at = admitted.died_at.max(met.known.died_at);
+    let fingerprints = [met.counted.fingerprint.as_str(), now.fingerprint.as_str()];
+    outcomes::relapse(write, (met.id, met.known.life), fingerprints, incident, died_at, admitted.captured_at);
     Ok(incident)
 }

@@ -4,20 +4,24 @@
 //! letter. Where the letter may refuse, the row is locked first and written when it has not.
 
 use lazaret_core::filter::{Filter, Patterns};
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::id::{JobId, LetterId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::Action;
+use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
 use super::super::insert::{self, Incoming};
+use super::super::redrives::doors::{self, Door};
+use super::super::redrives::outcomes;
 use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::row::{self, Before, Packed};
 use super::{live_letter, tell};
 use crate::StoreError;
+use crate::audit::Actor;
 use crate::decision::Decided;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 
@@ -109,6 +113,15 @@ pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Res
         }
     };
     let Some(before) = put else { return Ok(Changed::Stale) };
+    let mut redriven = None;
+    if let Effect::Redrive(letter) = change.letter {
+        let nobody = Actor { name: BY.into(), role: "system".into(), request: None };
+        let by = match &change.by {
+            Some(by) => (&by.actor, by.reason.as_deref()),
+            None => (&nobody, None),
+        };
+        redriven = Some(doors::record(write, Door::Single, vec![letter], by, change.at)?);
+    }
     if let Some((queue, state)) = before {
         write.depths.add(&queue, state, -1, change.at);
     }
@@ -118,7 +131,7 @@ pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Res
         write.tally.note_job("job.expired", &job.queue, &job.job_type);
     }
     if let Some(by) = &change.by {
-        put_on_record(write, job.id, &change.key, by, change.at).await?;
+        put_on_record(write, change, by, redriven).await?;
     }
     Ok(Changed::Done)
 }
@@ -126,22 +139,24 @@ pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Res
 /// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
 async fn put_on_record(
     write: &mut Write,
-    job: JobId,
-    key: &CaptureKey,
+    change: &Move,
     by: &ByHand,
-    at: Time,
+    redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
-    let letter = live_letter(&write.conn, key).await?;
+    let job = change.after.job.id;
+    let letter = live_letter(&write.conn, &change.key).await?;
     let named = match letter {
         Some(_) => None,
         None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
     };
     let entry = NewEntry {
-        at,
+        at: change.at,
         actor: &by.actor,
         action: by.action,
         letter,
         operation: None,
+        incident: None,
+        redrive,
         filter: named.as_deref(),
         count: 1,
         reason: by.reason.as_deref(),
@@ -186,17 +201,25 @@ pub(super) async fn settle(
     ending: Ending,
     at: Time,
 ) -> Result<(), StoreError> {
-    let (action, strategy, evidence, kind) = match ending {
+    let (action, outcome, strategy, evidence) = match ending {
         Ending::Confirmed { evidence } => {
-            (Action::Confirm, Strategy::ManualRetry, evidence, "dead_letter.resolved")
+            let strategy = outcomes::strategy(&write.conn, letter).await?;
+            (Action::Confirm, Outcome::Succeeded, strategy, evidence)
         }
         Ending::Ended { evidence } => {
-            (Action::EndWithoutDeadLetter, Strategy::Discard, evidence, "dead_letter.discarded")
+            (Action::EndWithoutDeadLetter, Outcome::Ended, Strategy::Discard, evidence)
         }
+    };
+    let kind = match ending {
+        Ending::Confirmed { .. } => "dead_letter.resolved",
+        Ending::Ended { .. } => "dead_letter.discarded",
     };
     let mark = Mark::Ends { strategy, by: BY, notes: Some(evidence) };
     match apply(write, letter, action, mark, at).await? {
-        Decided::Done => tell_of_letter(write, job, letter, kind, at),
+        Decided::Done => {
+            outcomes::left(write, letter, outcome, evidence, at).await?;
+            tell_of_letter(write, job, letter, kind, at)
+        }
         // It is not being reprocessed, so this run was not its.
         Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => Ok(()),
     }

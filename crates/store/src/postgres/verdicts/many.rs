@@ -13,6 +13,7 @@ use super::super::conn::Conn;
 use super::super::counters::Counted;
 use super::super::jobs::follow::{Jobs, follow, hold_jobs, withdraw};
 use super::super::jobs::retry::{Asked, Retried, retry_held};
+use super::super::redrives::doors::{self, Door};
 use super::super::rows;
 use super::super::trash::{self, Carried};
 use super::super::writer::Write;
@@ -62,7 +63,14 @@ pub(in crate::postgres) async fn carry_out_all(
             }
         });
     }
-    let mut carried = carry_out_held(write, &going, &jobs, decision).await?.into_iter();
+    let carried = carry_out_held(write, &going, &jobs, decision).await?;
+    if decision.verb == Verb::Retry {
+        let done = going.iter().zip(&carried).filter(|(_, carried)| carried.decided == Decided::Done);
+        let done: Vec<LetterId> = done.map(|((letter, _), _)| *letter).collect();
+        let by = (&decision.actor, decision.reason.as_deref());
+        doors::record(write, Door::Operation(operation), done, by, decision.at)?;
+    }
+    let mut carried = carried.into_iter();
     for ((letter, _), listed) in letters.iter().zip(&mut listed) {
         if *listed == Listed::Decided(Decided::Done)
             && let Some(carried) = carried.next()
@@ -145,7 +153,7 @@ async fn restore_all(
         listed.push(match trash::life(&write.conn, *letter).await? {
             None => Listed::Decided(Decided::Unknown),
             Some(now) if now != *life => Listed::OtherLife,
-            Some(_) => Listed::Decided(carry_out(write, *letter, decision, Some(operation)).await?),
+            Some(_) => Listed::Decided(carry_out(write, *letter, decision, Some(operation)).await?.0),
         });
     }
     Ok(listed)

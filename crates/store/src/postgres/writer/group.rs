@@ -54,8 +54,9 @@ impl Group {
     pub fn fill(&mut self, waiting: &mut mpsc::Receiver<Work>) -> Option<Work> {
         while self.company == Company::Welcome && self.letters < limits::COMMIT_LETTERS_MAX {
             let next = waiting.try_recv().ok()?;
-            if next.company() == Company::Alone {
-                return Some(next);
+            match next.company() {
+                Company::Welcome => {}
+                Company::Apart | Company::Alone => return Some(next),
             }
             self.add(next);
         }
@@ -207,7 +208,7 @@ fn is_of_all(error: &StoreError) -> bool {
 async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreError> {
     let conn = Conn::of(&around.pool).await?;
     let gate = match company {
-        Company::Welcome => "pg_advisory_xact_lock_shared",
+        Company::Welcome | Company::Apart => "pg_advisory_xact_lock_shared",
         Company::Alone => "pg_advisory_xact_lock",
     };
     conn.batch(&format!("begin; select {gate}({GATE})")).await?;
@@ -215,6 +216,7 @@ async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreEr
         conn,
         entropy: Arc::clone(&around.entropy),
         failures: Arc::clone(&around.failures),
+        outcomes: Default::default(),
         tally: Default::default(),
         depths: Default::default(),
         told: Default::default(),
@@ -223,6 +225,7 @@ async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreEr
 
 /// Writes what was only added up so far. Positions come last: whoever gets one holds up all others until the commit.
 async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
+    std::mem::take(&mut write.outcomes).flush(write).await?;
     std::mem::take(&mut write.tally).flush(write).await?;
     let (depths, told) = (std::mem::take(&mut write.depths), std::mem::take(&mut write.told));
     if depths.is_empty() {

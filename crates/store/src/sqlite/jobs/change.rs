@@ -1,22 +1,26 @@
 //! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
 
 use lazaret_core::filter::{Filter, Patterns};
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::id::{JobId, LetterId, RedriveId};
 use lazaret_core::job::Job;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, Refused};
+use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
 use super::super::insert;
+use super::super::redrives::doors::{self, Door, Passage};
+use super::super::redrives::outcomes;
 use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::queues::Depths;
 use super::row::{self, Packed};
 use super::{live_letter, tell};
 use crate::StoreError;
+use crate::audit::Actor;
 use crate::decision::Decided;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::packing::Prepared;
@@ -76,6 +80,16 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         Effected::Gone => return Ok(Changed::Stale),
         Effected::Refused(refused) => return Ok(Changed::Refused(refused)),
     }
+    let mut redrive = None;
+    if let Effect::Redrive(letter) = change.letter {
+        let nobody = Actor { name: BY.into(), role: "system".into(), request: None };
+        let (by, reason) = match &change.by {
+            Some(by) => (&by.actor, by.reason.as_deref()),
+            None => (&nobody, None),
+        };
+        let passage = Passage { door: Door::Single, by, reason, at: change.at };
+        redrive = Some(doors::record(write, letter, &passage)?);
+    }
     if !row::put(write, &change.after, change.version)? {
         return Err(StoreError::Corrupt(format!("job {} moved while it was held still", job.id)));
     }
@@ -90,7 +104,7 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         write.tally.note_job("job.expired", &job.queue, &job.job_type);
     }
     if let Some(by) = &change.by {
-        put_on_record(write, job.id, &change.key, by, change.at)?;
+        put_on_record(write, job.id, change, by, redrive)?;
     }
     Ok(Changed::Done)
 }
@@ -99,21 +113,23 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
 fn put_on_record(
     write: &Write<'_>,
     job: JobId,
-    key: &CaptureKey,
+    change: &Move,
     by: &ByHand,
-    at: Time,
+    redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
-    let letter = live_letter(write.conn, key)?;
+    let letter = live_letter(write.conn, &change.key)?;
     let named = match letter {
         Some(_) => None,
         None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
     };
     let entry = NewEntry {
-        at,
+        at: change.at,
         actor: &by.actor,
         action: by.action,
         letter,
         operation: None,
+        incident: None,
+        redrive,
         filter: named.as_deref(),
         count: 1,
         reason: by.reason.as_deref(),
@@ -149,14 +165,8 @@ pub(super) fn take_effect(
         Effect::Redrive(letter) => redrive(write, id, key, *letter, at),
         // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
         Effect::Confirm { .. } | Effect::End { .. } if job.re_enqueued_at.is_none() => Ok(Effected::Done),
-        Effect::Confirm { evidence } => {
-            let mark = Mark::Ends { strategy: Strategy::ManualRetry, by: BY, notes: Some(evidence) };
-            settle(write, id, key, Action::Confirm, mark, "dead_letter.resolved", at)
-        }
-        Effect::End { evidence } => {
-            let mark = Mark::Ends { strategy: Strategy::Discard, by: BY, notes: Some(evidence) };
-            settle(write, id, key, Action::EndWithoutDeadLetter, mark, "dead_letter.discarded", at)
-        }
+        Effect::Confirm { evidence } => settle(write, id, key, Ending::Confirmed, evidence, at),
+        Effect::End { evidence } => settle(write, id, key, Ending::Otherwise, evidence, at),
     }
 }
 
@@ -181,19 +191,38 @@ fn redrive(
     Ok(Effected::Done)
 }
 
+/// How a letter ends with its job.
+#[derive(Clone, Copy)]
+enum Ending {
+    Confirmed,
+    Otherwise,
+}
+
 /// Moves the letter if it is the one that came back as this job.
 fn settle(
     write: &mut Write<'_>,
     job: JobId,
     key: &CaptureKey,
-    action: Action,
-    mark: Mark<'_>,
-    kind: &'static str,
+    ending: Ending,
+    evidence: &str,
     at: Time,
 ) -> Result<Effected, StoreError> {
     let Some(letter) = live_letter(write.conn, key)? else { return Ok(Effected::Done) };
+    let (action, outcome, strategy, kind) = match ending {
+        Ending::Confirmed => {
+            let strategy = outcomes::strategy(write, letter)?;
+            (Action::Confirm, Outcome::Succeeded, strategy, "dead_letter.resolved")
+        }
+        Ending::Otherwise => {
+            (Action::EndWithoutDeadLetter, Outcome::Ended, Strategy::Discard, "dead_letter.discarded")
+        }
+    };
+    let mark = Mark::Ends { strategy, by: BY, notes: Some(evidence) };
     match apply(write, letter, action, mark, at)? {
-        Decided::Done => tell_of_letter(write, job, letter, kind, at)?,
+        Decided::Done => {
+            outcomes::left(write, letter, outcome, evidence, at)?;
+            tell_of_letter(write, job, letter, kind, at)?;
+        }
         // It is not being reprocessed, so this run was not its.
         Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {}
     }

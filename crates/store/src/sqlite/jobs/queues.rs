@@ -164,6 +164,8 @@ pub(in crate::sqlite) fn pause(
         action: if paused { "queue_paused" } else { "queue_resumed" },
         letter: None,
         operation: None,
+        incident: None,
+        redrive: None,
         filter: Some(&named),
         count: 1,
         reason: None,

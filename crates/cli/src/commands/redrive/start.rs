@@ -1,0 +1,171 @@
+//! `lazaret redrive start`: puts back the letters of a plan, once somebody has said how many that are.
+
+use clap::Args;
+use lazaret_core::id::RedriveId;
+use serde_json::json;
+
+use super::choices::{How, Which, pace_told};
+use super::{page, plan, watch};
+use crate::answers::redrive::Redrive;
+use crate::args::filter_word;
+use crate::client::{Client, ClientError, Content};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Format, Screen, escape, moment};
+use crate::prompt;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 412
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 412 --pace critical --watch
+  lazaret redrive start queue:billing error:Timeout       plans, asks, and starts
+  lazaret redrive start --incident 019a8b1c-7e00-7000-8000-000000000001 --count 412 --yes
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 430 \\
+      --break-glass 'payments are down, the fix is live but nobody can name it'
+
+--count is the number of letters that go, as the plan says it; with another one nothing starts. On a terminal it is \
+asked for instead, and a yes is wanted in any case unless --yes is given.
+--break-glass takes along what the gate refuses. It needs the role admin and a reason of 20 characters or more, and \
+is loud in the audit log.";
+
+#[derive(Args, Debug)]
+pub struct StartArgs {
+    /// The plan, by id; or a filter, to plan and start in one go
+    #[arg(value_name = "PLAN|FILTER", value_parser = filter_word)]
+    words: Vec<String>,
+
+    /// How many letters go; when it is another number, nothing starts
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// Do not ask
+    #[arg(long, short, requires = "count")]
+    yes: bool,
+
+    /// Follow it until it ends
+    #[arg(long)]
+    watch: bool,
+
+    /// Why letters go that the gate refuses
+    #[arg(long, value_name = "REASON")]
+    break_glass: Option<String>,
+
+    #[command(flatten)]
+    which: Which,
+
+    #[command(flatten)]
+    how: How,
+}
+
+pub async fn run(args: StartArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let redrive = planned(&args, client, screen).await?;
+    let count = confirmed(&args, &redrive)?;
+    let mut body = json!({ "planId": redrive.id, "count": count });
+    args.how.add_to(&mut body);
+    if let Some(reason) = &args.break_glass {
+        body["breakGlass"] = reason.as_str().into();
+    }
+    let answer = match client.post(&["redrives"], &[], Content::json(&body)).await {
+        Err(ClientError::Refused(problem)) if problem.code == "count_mismatch" => {
+            let failure = Failure::failed(problem.message.clone());
+            return Err(match problem.count {
+                Some(count) => failure.hint(format!(
+                    "look at the plan with `lazaret redrive show {}`, then pass --count {count}",
+                    escape::line(&redrive.id)
+                )),
+                None => failure,
+            }
+            .into());
+        }
+        answered => answered?,
+    };
+    let started: Redrive = answer.read()?;
+    if args.watch {
+        return watch::to_the_end(&started.id, client, screen).await;
+    }
+    match screen.format {
+        Format::Json => screen.json(answer.text()?)?,
+        Format::Text => {
+            let id = escape::line(&started.id);
+            screen.line(&format!("{id} started: {}", going(&started)))?;
+            screen.note(&format!("watch it: lazaret redrive watch {id}"));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The plan that was named, or a new one, which is shown.
+async fn planned(args: &StartArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Redrive> {
+    let named = match args.words.as_slice() {
+        [word] => RedriveId::parse(word).ok(),
+        _ => None,
+    };
+    if let Some(id) = named {
+        if args.which.is_said(&[]) || args.which.reason.is_some() || args.which.order.is_some() {
+            return Err(Failure::misuse("which letters go, and in which order, stands in the plan")
+                .hint("leave that out, or make another plan")
+                .into());
+        }
+        return Ok(client.get(&["redrives", &id.to_string()], &[]).await?.read()?);
+    }
+    let mut body = args.which.json(&args.words)?;
+    args.how.add_to(&mut body);
+    if args.count.is_none() && !prompt::can_ask() {
+        return Err(number_needed().into());
+    }
+    let redrive: Redrive = plan::made(&body, client).await?.read()?;
+    if screen.format == Format::Text {
+        let text = page::to_be_asked(&redrive, screen, moment::now());
+        screen.write(text.as_bytes())?;
+    }
+    if expected(args, &redrive) == 0 {
+        return Err(Failure::failed("nothing of this plan may go: nothing was started").into());
+    }
+    Ok(redrive)
+}
+
+/// How many letters will go. Broken glass lets those through that the gate refuses, and no others.
+fn expected(args: &StartArgs, redrive: &Redrive) -> u64 {
+    let plan = redrive.plan.as_ref();
+    let refused = plan.map(|plan| plan.refusals.as_slice()).unwrap_or_default();
+    let forced = refused.iter().filter(|refusal| crate::gate::command(&refusal.code, "").is_some());
+    match args.break_glass {
+        None => redrive.count,
+        Some(_) => forced.map(|refusal| refusal.count).fold(redrive.count, u64::saturating_add),
+    }
+}
+
+/// The number that somebody stands for: typed as a flag, or confirmed on the terminal.
+fn confirmed(args: &StartArgs, redrive: &Redrive) -> anyhow::Result<u64> {
+    let count = match args.count {
+        Some(count) => count,
+        None if prompt::can_ask() => expected(args, redrive),
+        None => {
+            let hint = format!("look at it first, then pass --count {}", expected(args, redrive));
+            return Err(number_needed().hint(hint).into());
+        }
+    };
+    if args.yes || !prompt::can_ask() {
+        return Ok(count);
+    }
+    let glass = if args.break_glass.is_some() { " against the gate" } else { "" };
+    let pace = match args.how.pace {
+        Some(_) => String::new(),
+        None => format!(", {}", pace_told(&redrive.options.pace)),
+    };
+    let question = format!("Put back {}{glass}{pace}?", moment::letters(count));
+    if prompt::yes(&question)? { Ok(count) } else { Err(prompt::not_confirmed().into()) }
+}
+
+fn number_needed() -> Failure {
+    Failure::misuse("the number of letters that go has to be stated")
+        .hint("make a plan first, look at it, and pass its number with --count")
+}
+
+/// `412 letters, 5 of them first and alone`
+fn going(redrive: &Redrive) -> String {
+    let letters = moment::letters(redrive.count);
+    match redrive.state.as_str() {
+        "canary" => format!("{letters}, {} of them first and alone", moment::count(redrive.options.canary)),
+        _ => letters,
+    }
+}

@@ -1,0 +1,164 @@
+//! `lazaret retry`: puts one letter back, as it is or edited. It is a redrive of one, through the same gate.
+
+mod edit;
+mod wait;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lazaret_core::id::LetterId;
+use serde_json::json;
+
+use crate::answers::redrive::Redrive;
+use crate::client::{Client, Content};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Format, Screen, escape};
+use crate::prompt;
+use edit::Edit;
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --wait
+  lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --edit --reason 'currency was missing'
+  lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --body fixed.json --header X-Tenant=acme --yes
+  lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --to billing/ledger
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body | jq .payload.currency=\\\"EUR\\\" |
+      lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --body - --yes
+
+An edit is kept beside the original, which never changes, with who made it and what differs; `lazaret show` has it. \
+What is edited is shown as a difference and asked about; --yes does not ask.
+--to takes one of the configured destinations, by name. With --wait the exit code is 1 unless it succeeded.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct RetryArgs {
+    /// The letter
+    #[arg(value_parser = LetterId::parse)]
+    id: LetterId,
+
+    /// Edit the body in $EDITOR first
+    #[arg(long, conflicts_with = "body")]
+    edit: bool,
+
+    /// Send the content of this file in place of the body, `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+
+    /// Send this header, in place of the captured one if there is one; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
+
+    /// Do not send this captured header; may be repeated
+    #[arg(long, value_name = "NAME")]
+    without_header: Vec<String>,
+
+    /// Another configured destination, by name
+    #[arg(long = "to", value_name = "DESTINATION")]
+    destination: Option<String>,
+
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Why it goes although the gate refuses it; needs the role admin and 20 characters or more
+    #[arg(long, value_name = "REASON")]
+    break_glass: Option<String>,
+
+    /// Wait until it is known what became of it
+    #[arg(long)]
+    wait: bool,
+
+    /// Do not ask whether the edit is right
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub async fn run(args: RetryArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let id = args.id.to_string();
+    let mut body = json!({});
+    if let Some(reason) = &args.reason {
+        body["reason"] = reason.as_str().into();
+    }
+    if let Some(reason) = &args.break_glass {
+        body["breakGlass"] = reason.as_str().into();
+    }
+    let edit = edit_of(&args, client).await?;
+    if let Some(edit) = &edit {
+        show(edit, screen)?;
+        confirm(&args)?;
+        body["edit"] = edit.json();
+    }
+    let answer = match client.post(&["dead-letters", &id, "retry"], &[], Content::json(&body)).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            // What somebody typed is not lost because a gate is shut.
+            if let Some(path) = edit.and_then(Edit::keep) {
+                screen.note(&format!("the edited body is kept in {}", path.display()));
+            }
+            return Err(error.into());
+        }
+    };
+    let redrive: Redrive = answer.read()?;
+    if args.wait {
+        return wait::for_end(&id, &redrive.id, client, screen).await;
+    }
+    match screen.format {
+        Format::Json => screen.json(answer.text()?)?,
+        Format::Text => {
+            let run = escape::line(&redrive.id);
+            screen.line(&format!("{id} put back by redrive {run}"))?;
+            screen.note(&format!("what became of it: lazaret redrive watch {run}"));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+async fn edit_of(args: &RetryArgs, client: &Client) -> anyhow::Result<Option<Edit>> {
+    let is_edited = args.edit
+        || args.body.is_some()
+        || !args.header.is_empty()
+        || !args.without_header.is_empty()
+        || args.destination.is_some();
+    if !is_edited {
+        return Ok(None);
+    }
+    if !args.yes && !prompt::can_ask() {
+        return Err(Failure::misuse("an edit is asked about, and nobody is there to answer")
+            .hint("say --yes if it is right")
+            .into());
+    }
+    let mut edit = Edit {
+        headers: args.header.clone(),
+        without_headers: args.without_header.clone(),
+        destination: args.destination.clone(),
+        ..Edit::default()
+    };
+    if args.edit || args.body.is_some() {
+        let id = args.id.to_string();
+        let captured = client.get(&["dead-letters", &id, "body"], &[]).await?;
+        edit.body = Some(match &args.body {
+            None => edit::in_editor(&captured.bytes)?,
+            Some(path) => edit::from_file(path, &captured.bytes)?,
+        });
+    }
+    Ok(Some(edit))
+}
+
+/// Shows what differs from the letter as it was captured, on stderr: it is talk.
+fn show(edit: &Edit, screen: &Screen) -> anyhow::Result<()> {
+    for line in edit.differences(screen) {
+        crate::output::tell(&line);
+    }
+    Ok(())
+}
+
+fn confirm(args: &RetryArgs) -> anyhow::Result<()> {
+    if args.yes || prompt::yes("Send the letter so?")? { Ok(()) } else { Err(prompt::not_confirmed().into()) }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it like Name=value".into()),
+    }
+}

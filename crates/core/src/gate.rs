@@ -1,0 +1,237 @@
+//! The gate that every door has: whether letters of an incident may be put back, and if not, what to do first.
+
+use crate::class::Category;
+use crate::incident::{AgainstFix, IncidentState};
+use crate::rca::FixKind;
+
+/// Whether the letters of a source are put back only under an analysis.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Governance {
+    /// Anyone who may decide may put back.
+    Optional,
+    /// Nothing is put back before the cause is written down and its fix is named.
+    Required,
+}
+
+/// What the gate knows of an incident.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cause {
+    pub state: IncidentState,
+    /// What the analysis says, if there is one. It beats the class.
+    pub analysed: Option<Category>,
+    /// What the class of its letters says.
+    pub class: Option<Category>,
+    /// The fix that holds now, if one does.
+    pub fix: Option<FixKind>,
+}
+
+/// How letters pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Passed {
+    /// Nobody asked for an analysis: the incident does not move with the run.
+    Freely,
+    /// Under the analysis: the incident moves with the run.
+    Governed,
+}
+
+/// Why letters do not pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+pub enum Shut {
+    #[error("the cause is not written down")]
+    RcaRequired,
+    #[error("the incident came back after its fix: the analysis has to be written anew")]
+    Regressed,
+    #[error("no fix is named")]
+    FixRequired,
+    #[error("a business error needs the decision of an approver")]
+    DecisionRequired,
+    #[error("they are poison pills, which would fail again whenever they are sent")]
+    Poison,
+    #[error("they died after the fix, so it was not the fix for them")]
+    DiedAfterFix,
+}
+
+impl Governance {
+    pub const ALL: [Governance; 2] = [Governance::Optional, Governance::Required];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Governance::Optional => "optional",
+            Governance::Required => "required",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Governance> {
+        Governance::ALL.into_iter().find(|governance| governance.name() == text)
+    }
+}
+
+impl Passed {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Passed::Freely => "freely",
+            Passed::Governed => "governed",
+        }
+    }
+}
+
+impl Shut {
+    pub const ALL: [Shut; 6] = [
+        Shut::RcaRequired,
+        Shut::Regressed,
+        Shut::FixRequired,
+        Shut::DecisionRequired,
+        Shut::Poison,
+        Shut::DiedAfterFix,
+    ];
+
+    /// The stable code of the refusal.
+    pub const fn code(self) -> &'static str {
+        match self {
+            // What is missing is the same: an analysis that holds.
+            Shut::RcaRequired | Shut::Regressed | Shut::DiedAfterFix => "rca_required",
+            Shut::FixRequired => "fix_required",
+            Shut::DecisionRequired => "decision_required",
+            Shut::Poison => "poison",
+        }
+    }
+
+    /// The word by which a refusal is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Shut::RcaRequired => "rca_required",
+            Shut::Regressed => "regressed",
+            Shut::FixRequired => "fix_required",
+            Shut::DecisionRequired => "decision_required",
+            Shut::Poison => "poison",
+            Shut::DiedAfterFix => "died_after_fix",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Shut> {
+        Shut::ALL.into_iter().find(|shut| shut.name() == text)
+    }
+
+    /// What to do next.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Shut::RcaRequired => {
+                "write it down: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca"
+            }
+            Shut::Regressed => {
+                "find out what else is wrong and revise the analysis: `lazaret incident diagnose`, or POST \
+                 /api/v1/incidents/{id}/rca; then name the new fix"
+            }
+            Shut::FixRequired => {
+                "deploy the fix and name it: `lazaret incident fix`, or POST /api/v1/incidents/{id}/fix"
+            }
+            Shut::DecisionRequired => {
+                "ask for the decision; whoever may approve names it: `lazaret incident fix --decision`, or POST \
+                 /api/v1/incidents/{id}/fix"
+            }
+            Shut::Poison => {
+                "discard them: `lazaret discard`; if they are none, say so in the analysis by another category"
+            }
+            Shut::DiedAfterFix => {
+                "revise the analysis: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca; then name the \
+                 new fix"
+            }
+        }
+    }
+}
+
+/// Decides whether letters of an incident, which died then, may be put back.
+pub fn pass(governance: Governance, cause: Cause, died: AgainstFix) -> Result<Passed, Shut> {
+    match governance {
+        Governance::Optional => return Ok(Passed::Freely),
+        Governance::Required => {}
+    }
+    if cause.analysed.or(cause.class) == Some(Category::PoisonPill) {
+        return Err(Shut::Poison);
+    }
+    let Some(category) = cause.analysed else { return Err(Shut::RcaRequired) };
+    match cause.state {
+        IncidentState::Open => return Err(Shut::RcaRequired),
+        IncidentState::Regressed => return Err(Shut::Regressed),
+        IncidentState::Diagnosed
+        | IncidentState::Fixed
+        | IncidentState::Redriving
+        | IncidentState::Verifying
+        | IncidentState::Closed => {}
+    }
+    match (category, cause.fix) {
+        (Category::Business, Some(FixKind::Decision)) => {}
+        (Category::Business, Some(FixKind::Deployed) | None) => return Err(Shut::DecisionRequired),
+        (Category::Infrastructure | Category::Contract | Category::PoisonPill, Some(_)) => {}
+        (Category::Infrastructure | Category::Contract | Category::PoisonPill, None) => {
+            return Err(Shut::FixRequired);
+        }
+    }
+    match died {
+        AgainstFix::After => Err(Shut::DiedAfterFix),
+        AgainstFix::None | AgainstFix::Before => Ok(Passed::Governed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Category::{Business, Contract, Infrastructure, PoisonPill};
+    use Governance::{Optional, Required};
+
+    const FIXED: Cause = Cause {
+        state: IncidentState::Fixed,
+        analysed: Some(Contract),
+        class: Some(Contract),
+        fix: Some(FixKind::Deployed),
+    };
+
+    #[test]
+    fn without_governance_everything_passes() {
+        for state in IncidentState::ALL {
+            let cause = Cause { state, analysed: None, class: Some(PoisonPill), fix: None };
+            assert_eq!(pass(Optional, cause, AgainstFix::After), Ok(Passed::Freely));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_in_the_order_in_which_it_is_done() {
+        let open = Cause { state: IncidentState::Open, analysed: None, class: Some(Contract), fix: None };
+        let diagnosed = Cause { state: IncidentState::Diagnosed, fix: None, ..FIXED };
+        let business = Cause { analysed: Some(Business), ..diagnosed };
+        let regressed = Cause { state: IncidentState::Regressed, ..FIXED };
+        let cases = [
+            (open, Err(Shut::RcaRequired)),
+            (diagnosed, Err(Shut::FixRequired)),
+            (business, Err(Shut::DecisionRequired)),
+            (Cause { analysed: Some(Business), ..FIXED }, Err(Shut::DecisionRequired)),
+            (Cause { analysed: Some(Business), fix: Some(FixKind::Decision), ..FIXED }, Ok(Passed::Governed)),
+            (Cause { class: Some(PoisonPill), ..open }, Err(Shut::Poison)),
+            (Cause { analysed: Some(PoisonPill), ..FIXED }, Err(Shut::Poison)),
+            // The analysis knows better than the class.
+            (
+                Cause { class: Some(PoisonPill), analysed: Some(Infrastructure), ..FIXED },
+                Ok(Passed::Governed),
+            ),
+            (regressed, Err(Shut::Regressed)),
+            (FIXED, Ok(Passed::Governed)),
+            (Cause { state: IncidentState::Closed, ..FIXED }, Ok(Passed::Governed)),
+            (
+                Cause { state: IncidentState::Closed, analysed: None, fix: None, ..FIXED },
+                Err(Shut::RcaRequired),
+            ),
+        ];
+        for (cause, expected) in cases {
+            assert_eq!(pass(Required, cause, AgainstFix::Before), expected, "{cause:?}");
+        }
+        assert_eq!(pass(Required, FIXED, AgainstFix::After), Err(Shut::DiedAfterFix));
+    }
+
+    #[test]
+    fn every_refusal_says_what_to_do() {
+        for shut in Shut::ALL {
+            assert!(!shut.hint().is_empty());
+            assert_eq!(Shut::parse(shut.name()), Some(shut));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One letter put back by itself, as it is or changed, and the changes that were made to it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Extension, Path, State};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use lazaret_core::id::LetterId;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::fields::{Fields, bad, wrong};
+use super::guard::{RequestId, actor};
+use super::letters::parse_id;
+use super::problem::{Code, Problem};
+use super::redrives::{Answered, accepted, glass};
+use super::wire::edit::{Bodies, EditBody, EditList};
+use super::wire::redrive::RedriveBody;
+use crate::access::Caller;
+use crate::app::App;
+use crate::redrive::{self, Edited, SingleRequest};
+
+/// Puts one letter back, as it is or changed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/dead-letters/{id}/retry",
+    tag = "redrives",
+    params(("id" = String, Path)),
+    request_body(content = Option<Object>, description = "May be empty. `reason`; `edit` with `body` (a text, or JSON that is sent as it is written) or `bodyBase64`, `contentType`, `headers` (laid over the original ones; null takes one away) and `destination`; `breakGlass` with a reason passes a shut gate, for administrators"),
+    responses(
+        (status = 200, body = RedriveBody, description = "It has come to its end within the call; `letters` says how"),
+        (status = 202, body = RedriveBody, description = "It is under way; see Location"),
+        (status = 400, description = "bad_request: `field` says which; break_glass: the reason is too short"),
+        (status = 403, description = "break_glass: only an administrator may"),
+        (status = 404, description = "not_found"),
+        (status = 409, description = "not_allowed, no_way_back, rca_required, fix_required, decision_required or poison")
+    )
+)]
+pub(super) async fn retry(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Answered {
+    let id = parse_id(id)?;
+    let body = body?;
+    let mut fields = Fields::read(&body)?;
+    let reason = fields.reason("reason")?;
+    let break_glass = fields.reason("breakGlass")?;
+    let edit = fields.object("edit")?.map(|edit| read_edit(edit, &body)).transpose()?;
+    fields.end()?;
+    let by = actor(&caller, &request);
+    let request = SingleRequest { edit, reason, break_glass, glass: glass(&caller), by };
+    let redrive = redrive::single(&app, id, request).await?;
+    let status = if redrive.finished_at.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok(accepted(redrive, status))
+}
+
+fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
+    let base64 = edit.text("bodyBase64")?;
+    let body = match (edit.take_or_null("body"), base64) {
+        (None, None) => None,
+        (Some(Value::String(text)), None) => Some(text.into_bytes()),
+        (Some(_), None) => verbatim(body),
+        (None, Some(text)) => {
+            Some(STANDARD.decode(text).map_err(|_| bad("edit.bodyBase64", "is not base64"))?)
+        }
+        (Some(_), Some(_)) => return Err(bad("edit.body", "and edit.bodyBase64 contradict each other")),
+    };
+    let content_type = edit.text("contentType")?;
+    if let Some(text) = &content_type
+        && HeaderValue::from_str(text).is_err()
+    {
+        return Err(bad("edit.contentType", "cannot be sent as a header"));
+    }
+    let headers = match edit.take("headers") {
+        None => Vec::new(),
+        Some(Value::Object(headers)) => {
+            headers.into_iter().map(|(name, value)| read_header(name, value)).collect::<Result<_, _>>()?
+        }
+        Some(other) => return Err(wrong("edit.headers", "an object of texts", &other)),
+    };
+    let destination = edit.text("destination")?;
+    edit.end()?;
+    let edited = Edited { body, content_type, headers, destination };
+    if edited == Edited::default() {
+        return Err(bad("edit", "changes nothing").hint("leave it out to send the letter as it is"));
+    }
+    Ok(edited)
+}
+
+fn read_header(name: String, value: Value) -> Result<(String, Option<String>), Problem> {
+    let path = format!("edit.headers.{}", crate::raw_json::shown(&name));
+    if HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return Err(bad(&path, "is no name of a header"));
+    }
+    match value {
+        Value::Null => Ok((name, None)),
+        Value::String(text) if HeaderValue::from_str(&text).is_ok() => Ok((name, Some(text))),
+        Value::String(_) => Err(bad(&path, "cannot be sent as a header")),
+        other => Err(wrong(&path, "a text, or null to take it away", &other)),
+    }
+}
+
+/// The body of the edit as it was written: a number keeps its digits, and fields their order.
+fn verbatim(body: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Whole<'a> {
+        #[serde(borrow)]
+        edit: Part<'a>,
+    }
+
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        body: &'a RawValue,
+    }
+
+    let whole: Whole<'_> = serde_json::from_slice(body).ok()?;
+    Some(whole.edit.body.get().as_bytes().to_vec())
+}
+
+/// Lists what people changed of a letter before it was sent, oldest first. The original stays as it is.
+#[utoipa::path(
+    get,
+    path = "/api/v1/dead-letters/{id}/edits",
+    tag = "redrives",
+    params(("id" = String, Path)),
+    responses((status = 200, body = EditList), (status = 404, description = "not_found"))
+)]
+pub(super) async fn edits(
+    State(app): State<Arc<App>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<EditList>, Problem> {
+    let id = parse_id(id)?;
+    if app.store.history(id).await?.is_none() {
+        return Err(Problem::no_letter(id));
+    }
+    Ok(Json(EditList { items: edits_of(&app, id, Bodies::Shown).await? }))
+}
+
+/// The edits of a letter beside the originals that they were made of.
+pub(super) async fn edits_of(app: &App, id: LetterId, bodies: Bodies) -> Result<Vec<EditBody>, Problem> {
+    let edits = app.store.edits(id).await?;
+    let mut originals = Vec::new();
+    for life in edits.iter().map(|edit| edit.life) {
+        if originals.iter().all(|(known, _)| *known != life) {
+            originals.push((life, app.store.original(id, Some(life)).await?));
+        }
+    }
+    // A diff is work for a processor; requests beside this one go on.
+    let shown = move || {
+        let original = |life: u32| {
+            let found = originals.iter().find(|(known, _)| *known == life);
+            found.and_then(|(_, original)| original.as_ref()).map(|original| &original.envelope)
+        };
+        edits
+            .into_iter()
+            .map(|edit| (original(edit.life), edit))
+            .map(|(of, edit)| EditBody::new(edit, of, bodies))
+            .collect()
+    };
+    let compared = tokio::task::spawn_blocking(shown).await;
+    compared.map_err(|_| Problem::new(Code::Internal, "the edits could not be compared"))
+}

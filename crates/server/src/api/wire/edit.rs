@@ -1,0 +1,230 @@
+//! A letter as a person changed it, beside the original, with what is different.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lazaret_core::envelope::Envelope;
+use lazaret_core::limits;
+use lazaret_store::redrive::Edit;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use similar::TextDiff;
+use utoipa::ToSchema;
+
+/// How long a diff may be looked for: two bodies that have nothing in common have none worth reading.
+const DIFF_TIME: Duration = Duration::from_millis(100);
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::api) struct EditBody {
+    pub number: u32,
+    /// The life whose original was changed.
+    pub life: u32,
+    pub author: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub at: String,
+    pub content_type: String,
+    /// All headers that are sent.
+    pub headers: BTreeMap<String, String>,
+    /// Another destination than the original's, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    pub body_bytes: u64,
+    /// The body, if it is text; not beside the letter, only among its edits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The body, if it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+    /// What is different in the body, as a unified diff; JSON is laid out in lines first. Null if one of the two is no
+    /// text, or too large.
+    pub diff: Option<String>,
+    /// What is different in the headers and the content type, by name: what it was and what it is.
+    pub headers_changed: BTreeMap<String, [Option<String>; 2]>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(in crate::api) struct EditList {
+    /// Oldest first.
+    pub items: Vec<EditBody>,
+}
+
+/// Whether bodies are shown beside what is different.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::api) enum Bodies {
+    Shown,
+    LeftOut,
+}
+
+impl EditBody {
+    pub fn new(edit: Edit, original: Option<&Envelope>, bodies: Bodies) -> EditBody {
+        let diff = original.and_then(|original| diff(original.body(), &edit));
+        let headers_changed = original.map(|original| changed(original, &edit)).unwrap_or_default();
+        let body_bytes = edit.body.len() as u64;
+        let (body, body_base64) = match (bodies, String::from_utf8(edit.body)) {
+            (Bodies::LeftOut, _) => (None, None),
+            (Bodies::Shown, Ok(text)) => (Some(text), None),
+            (Bodies::Shown, Err(error)) => (None, Some(STANDARD.encode(error.as_bytes()))),
+        };
+        EditBody {
+            number: edit.number,
+            life: edit.life,
+            author: edit.author,
+            reason: edit.reason,
+            at: edit.at.to_string(),
+            content_type: edit.content_type,
+            headers: edit.headers.into_iter().collect(),
+            destination: edit.destination,
+            body_bytes,
+            body,
+            body_base64,
+            diff,
+            headers_changed,
+        }
+    }
+}
+
+fn diff(original: &[u8], edit: &Edit) -> Option<String> {
+    if original.len().max(edit.body.len()) > limits::EDIT_DIFF_BYTES_MAX {
+        return None;
+    }
+    let old = laid_out(std::str::from_utf8(original).ok()?);
+    let new = laid_out(std::str::from_utf8(&edit.body).ok()?);
+    let text = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&old, &new);
+    let names = (format!("original, life {}", edit.life), format!("edit {}", edit.number));
+    Some(text.unified_diff().context_radius(3).header(&names.0, &names.1).to_string())
+}
+
+/// JSON that stands on one line, in lines; every value stays as it is written. Anything else as it is.
+fn laid_out(text: &str) -> String {
+    let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
+    if !is_json || text.trim().contains('\n') {
+        return text.to_owned();
+    }
+    let (mut out, mut depth, mut in_text, mut escaped) =
+        (String::with_capacity(text.len() * 2), 0, false, false);
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    for c in text.trim().chars() {
+        if in_text {
+            out.push(c);
+            in_text = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            continue;
+        }
+        match c {
+            '{' | '[' => {
+                depth += 1;
+                out.push(c);
+                line(&mut out, depth);
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut out, depth);
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            c if c.is_whitespace() => {}
+            c => {
+                in_text = c == '"';
+                out.push(c);
+            }
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn changed(original: &Envelope, edit: &Edit) -> BTreeMap<String, [Option<String>; 2]> {
+    let mut all: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
+    let mut put = |side: usize, name: &str, value: &str| {
+        let sides = all.entry(name.to_ascii_lowercase()).or_default();
+        let joined = match sides[side].take() {
+            Some(before) => format!("{before}, {value}"),
+            None => value.to_owned(),
+        };
+        sides[side] = Some(joined);
+    };
+    for (side, content_type, headers) in [
+        (0, original.content_type(), original.headers()),
+        (1, edit.content_type.as_str(), edit.headers.as_slice()),
+    ] {
+        put(side, "content-type", content_type);
+        for (name, value) in headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type")) {
+            put(side, name, value);
+        }
+    }
+    all.retain(|_, [old, new]| old != new);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use lazaret_core::time::Time;
+
+    use super::*;
+
+    fn edit(body: &[u8], headers: &[(&str, &str)]) -> Edit {
+        Edit {
+            number: 2,
+            life: 1,
+            body: body.to_vec(),
+            content_type: "application/json".into(),
+            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            destination: None,
+            author: "anna".into(),
+            reason: None,
+            at: Time::from_ms(0),
+        }
+    }
+
+    fn original(body: &[u8]) -> Envelope {
+        let headers = vec![("Trace".into(), "a".into()), ("kept".into(), "1".into())];
+        Envelope::seal(Bytes::copy_from_slice(body), "text/plain", headers)
+    }
+
+    #[test]
+    fn what_is_different_is_shown_line_by_line() {
+        let old = original(br#"{"id":"o-1","amount":1.50,"note":"a, \"b\": {c}"}"#);
+        let new = edit(
+            br#"{"id":"o-1","amount":12345678901234567890.0,"note":"a, \"b\": {c}"}"#,
+            &[("trace", "b"), ("new", "x")],
+        );
+        let body = EditBody::new(new, Some(&old), Bodies::Shown);
+        let expected = "--- original, life 1\n+++ edit 2\n@@ -1,5 +1,5 @@\n {\n   \"id\": \"o-1\",\n-  \"amount\": 1.50,\n\
+                        +  \"amount\": 12345678901234567890.0,\n   \"note\": \"a, \\\"b\\\": {c}\"\n }\n";
+        assert_eq!(body.diff.as_deref(), Some(expected));
+        let text = |text: &str| Some(text.to_owned());
+        let changed = [
+            ("content-type", [text("text/plain"), text("application/json")]),
+            ("kept", [text("1"), None]),
+            ("new", [None, text("x")]),
+            ("trace", [text("a"), text("b")]),
+        ];
+        assert_eq!(body.headers_changed, changed.map(|(name, sides)| (name.to_owned(), sides)).into());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_have_no_diff() {
+        let body = EditBody::new(edit(b"\xff\x00", &[]), Some(&original(b"{}")), Bodies::Shown);
+        assert_eq!((body.diff, body.body, body.body_base64.as_deref()), (None, None, Some("/wA=")));
+        assert_eq!(EditBody::new(edit(b"a", &[]), None, Bodies::LeftOut).body, None);
+    }
+
+    #[test]
+    fn text_that_is_no_json_stays_as_it_is() {
+        for text in ["", "a{b,c}", "{\n\"a\": 1}", "{\"a\": }"] {
+            assert_eq!(laid_out(text), text);
+        }
+    }
+}

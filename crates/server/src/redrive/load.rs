@@ -1,0 +1,154 @@
+//! A letter that is about to be sent: its original or its edit, read, with the destination it goes to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::envelope::Envelope;
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use lazaret_store::StoreError;
+use lazaret_store::redrive::{Edit, RunStep, SendOutcome, Taken};
+
+use super::send::Settled;
+use crate::app::App;
+use crate::clock::Clock;
+use crate::destination::{Destination, Named, Outgoing, Sent, Way};
+
+/// Originals that are read at once.
+const READS: usize = 8;
+
+/// How long a send is waited for at most. A destination has a limit of its own below it.
+const SEND_MS_MAX: u64 = limits::DESTINATION_MS_MAX + limits::DESTINATION_WAIT_MS;
+
+/// Claimed and read: it can be sent.
+pub(super) struct Ready {
+    pub outgoing: Outgoing,
+    /// Later its lease would not last.
+    pub begin_before: Time,
+    destination: Arc<dyn Destination>,
+}
+
+impl Ready {
+    /// Sends it once, and says what came of it.
+    pub(super) async fn send(self, clock: Clock) -> Settled {
+        let started = Instant::now();
+        let sending = self.destination.send(&self.outgoing);
+        let sent = match tokio::time::timeout(Duration::from_millis(SEND_MS_MAX), sending).await {
+            Ok(sent) => sent,
+            Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
+        };
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
+        (self.outgoing.letter, sent.outcome(clock.now(), duration_ms))
+    }
+}
+
+fn unreadable(why: String, at: Time) -> SendOutcome {
+    let error =
+        LetterError { error_type: "Unreadable".to_owned(), message: why.clone(), ..LetterError::default() };
+    let attempt = Attempt { at: Some(at), duration_ms: None, error, extra: None };
+    SendOutcome::Failed { attempt: Box::new(attempt), why }
+}
+
+/// What is sent of an original.
+pub(super) fn outgoing(
+    redrive: RedriveId,
+    letter: LetterId,
+    life: u32,
+    idempotency_key: String,
+    envelope: &Envelope,
+) -> Outgoing {
+    Outgoing {
+        letter,
+        life,
+        redrive,
+        idempotency_key,
+        content_type: envelope.content_type().to_owned(),
+        headers: envelope.headers().to_vec(),
+        body: envelope.body().clone(),
+    }
+}
+
+/// Reads what was taken. What cannot be sent comes back settled; a run whose destination is gone is paused.
+pub(super) async fn load(
+    app: &App,
+    run: RedriveId,
+    edit: Option<u32>,
+    taken: Vec<Taken>,
+    begin_before: Time,
+) -> Result<(Vec<Ready>, Vec<Settled>), StoreError> {
+    let (mut ready, mut unfit) = (Vec::with_capacity(taken.len()), Vec::new());
+    let mut reads = stream::iter(taken).map(|taken| read(app, run, edit, taken)).buffered(READS);
+    while let Some(read) = reads.next().await {
+        match read? {
+            Read::Ready { outgoing, destination } => {
+                ready.push(Ready { outgoing, destination, begin_before });
+            }
+            Read::Unreadable(letter, why) => {
+                tracing::error!(letter.id = %letter, redrive.id = %run, "letter {letter} cannot be sent: {why}");
+                unfit.push((letter, unreadable(why, app.clock.now())));
+            }
+            Read::NoWay(letter, why) => {
+                pause(app, run, why).await?;
+                unfit.push((letter, SendOutcome::Unsent));
+            }
+        }
+    }
+    Ok((ready, unfit))
+}
+
+enum Read {
+    Ready { outgoing: Outgoing, destination: Arc<dyn Destination> },
+    Unreadable(LetterId, String),
+    NoWay(LetterId, String),
+}
+
+async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Result<Read, StoreError> {
+    let Taken { letter, life, idempotency_key, destination, .. } = taken;
+    let destination = match app.destinations.by_name(&destination) {
+        Ok(Named { way: Way::Out(destination), .. }) => destination,
+        Ok(Named { way: Way::Jobs, name }) => {
+            return Ok(Read::NoWay(letter, format!("{name} are put back by the store, not sent")));
+        }
+        Err(why) => return Ok(Read::NoWay(letter, why.to_string())),
+    };
+    let outgoing = match edit {
+        Some(number) => {
+            let edits = app.store.edits(letter).await?;
+            let edit = edits.into_iter().find(|edit| edit.number == number && edit.life == life);
+            edit.map(|edit| edited(run, letter, idempotency_key, edit))
+        }
+        None => match app.store.original(letter, Some(life)).await {
+            Ok(original) => {
+                original.map(|original| outgoing(run, letter, life, idempotency_key, &original.envelope))
+            }
+            Err(StoreError::Corrupt(why)) => return Ok(Read::Unreadable(letter, why)),
+            Err(error) => return Err(error),
+        },
+    };
+    Ok(match outgoing {
+        Some(outgoing) => Read::Ready { outgoing, destination },
+        None => Read::Unreadable(letter, "its content is gone".to_owned()),
+    })
+}
+
+fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit) -> Outgoing {
+    Outgoing {
+        letter,
+        life: edit.life,
+        redrive: run,
+        idempotency_key,
+        content_type: edit.content_type,
+        headers: edit.headers,
+        body: edit.body.into(),
+    }
+}
+
+async fn pause(app: &App, run: RedriveId, why: String) -> Result<(), StoreError> {
+    tracing::warn!(redrive.id = %run, "redrive {run} is paused: {why}");
+    let by = super::ourselves();
+    // A run that is not going any more needs no pause.
+    app.store.step_redrive(run, RunStep::Pause(why), by, app.clock.now()).await.map(|_| ())
+}

@@ -1,0 +1,228 @@
+//! What a plan shows: numbers, destinations, samples, refusals and warnings. Reads only.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::class::Category;
+use lazaret_core::duration::Length;
+use lazaret_core::gate::{Passed, Shut};
+use lazaret_core::id::{IncidentId, LetterId};
+use lazaret_core::limits;
+use lazaret_core::redrive::Outcome;
+use lazaret_store::StoreError;
+use lazaret_store::redrive::{Group, GroupVerdict, PlanCounts, Redrive};
+
+use super::load::outgoing;
+use super::shown::{
+    Counted, Destined, IncidentCounted, LanesShown, OlderOutside, Plan, RefusalShown, Sample, ShutShown,
+};
+use crate::app::App;
+use crate::destination::{Route, Way};
+
+/// Looks at what would be sent.
+pub(super) async fn preview(
+    app: &App,
+    redrive: &Redrive,
+    groups: &[Group],
+    verdicts: &[(u32, GroupVerdict)],
+) -> Result<Plan, StoreError> {
+    let counts = app.store.plan_counts(redrive.id).await?;
+    let judged: Vec<(&Group, &GroupVerdict)> = groups.iter().zip(verdicts.iter().map(|(_, it)| it)).collect();
+    let destinations = destinations(app, redrive, &judged).await?;
+    let ms = redrive.options.pace.duration_ms(super::goes(redrive));
+    Ok(Plan {
+        types: counted(&counts.types),
+        queues: counted(&counts.queues),
+        lanes: LanesShown {
+            total: counts.lanes_total,
+            unordered: counts.unordered,
+            largest: counted(&counts.lanes),
+        },
+        older_outside: OlderOutside { count: counts.older_outside, lanes: counts.older_lanes.clone() },
+        duration: Length::from_ms(i64::try_from(ms).unwrap_or(i64::MAX)).to_string(),
+        samples: samples(app, redrive, &counts).await?,
+        refusals: refusals(redrive, &judged),
+        incidents: governed(&judged),
+        warnings: warnings(&judged, &counts, &destinations),
+        destinations,
+    })
+}
+
+fn counted(values: &[(String, u64)]) -> Vec<Counted> {
+    values.iter().map(|(value, count)| Counted { value: value.clone(), count: *count }).collect()
+}
+
+/// Where the letters go, by the configured name, and who else gets them.
+async fn destinations(
+    app: &App,
+    redrive: &Redrive,
+    judged: &[(&Group, &GroupVerdict)],
+) -> Result<Vec<Destined>, StoreError> {
+    let mut letters: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut names: BTreeMap<u32, &str> = BTreeMap::new();
+    for (group, verdict) in judged {
+        if let GroupVerdict::Goes { destination, .. } = verdict {
+            *letters.entry(destination).or_default() += group.letters;
+            names.insert(group.number, destination);
+        }
+    }
+    let mut routes: BTreeMap<&str, Route> = BTreeMap::new();
+    for row in app.store.redrive_letters(redrive.id, None, 0, limits::PAGE_ROWS_MAX).await? {
+        let Some(name) = names.get(&row.group).copied() else { continue };
+        if !routes.contains_key(name)
+            && let Some(route) = route(app, redrive, name, row.letter, row.life).await?
+        {
+            routes.insert(name, route);
+        }
+    }
+    Ok(letters
+        .into_iter()
+        .map(|(name, count)| {
+            let route = routes.remove(name);
+            let (address, also_reaches) = route.map(|it| (it.address, it.also_reaches)).unzip();
+            Destined { name: name.to_owned(), address, count, also_reaches: also_reaches.unwrap_or_default() }
+        })
+        .collect())
+}
+
+async fn route(
+    app: &App,
+    redrive: &Redrive,
+    name: &str,
+    letter: LetterId,
+    life: u32,
+) -> Result<Option<Route>, StoreError> {
+    let Ok(named) = app.destinations.by_name(name) else { return Ok(None) };
+    let destination = match named.way {
+        Way::Jobs => return Ok(Some(Route { address: named.name, also_reaches: Vec::new() })),
+        Way::Out(destination) => destination,
+    };
+    let Some(original) = app.store.original(letter, Some(life)).await? else { return Ok(None) };
+    let outgoing = outgoing(redrive.id, letter, life, String::new(), &original.envelope);
+    // A way that cannot be told now is found out by sending; the plan shows no address for it.
+    Ok(destination.route(&outgoing).await.ok())
+}
+
+async fn samples(app: &App, redrive: &Redrive, counts: &PlanCounts) -> Result<Vec<Sample>, StoreError> {
+    let mut samples = Vec::with_capacity(counts.samples.len());
+    for (letter, life) in &counts.samples {
+        let Some(history) = app.store.history(*letter).await? else { continue };
+        let Some(original) = app.store.original(*letter, Some(*life)).await? else { continue };
+        let way = app.destinations.of(&history.letter.source, history.letter.subscriber.as_deref());
+        let Ok(named) = way else { continue };
+        let outgoing = outgoing(redrive.id, *letter, *life, String::new(), &original.envelope);
+        samples.push(Sample {
+            letter_id: letter.to_string(),
+            life: *life,
+            destination: named.address(),
+            content_type: outgoing.content_type,
+            body_bytes: outgoing.body.len() as u64,
+            body: beginning(&outgoing.body),
+        });
+    }
+    Ok(samples)
+}
+
+/// The beginning of a text; nothing of what is none.
+fn beginning(body: &[u8]) -> Option<String> {
+    let cut = &body[..body.len().min(limits::PLAN_SAMPLE_BYTES)];
+    match std::str::from_utf8(cut) {
+        Ok(text) => Some(text.to_owned()),
+        // A character that the cut went through is left out.
+        Err(error) if error.error_len().is_none() && cut.len() < body.len() => {
+            Some(String::from_utf8_lossy(&cut[..error.valid_up_to()]).into_owned())
+        }
+        Err(_) => None,
+    }
+}
+
+fn refusals(redrive: &Redrive, judged: &[(&Group, &GroupVerdict)]) -> Vec<RefusalShown> {
+    let mut shown: Vec<RefusalShown> = Vec::new();
+    for (group, verdict) in judged {
+        let (code, reason, hint) = match verdict {
+            GroupVerdict::Goes { .. } => continue,
+            GroupVerdict::Shut(shut) => (shut.code(), shut.to_string(), shut.hint()),
+            GroupVerdict::NoWayBack(why) => (
+                "no_way_back",
+                why.clone(),
+                "say in the configuration where letters of this source go back to",
+            ),
+        };
+        let refusal = match shown.iter_mut().position(|known| known.code == code && known.reason == reason) {
+            Some(at) => &mut shown[at],
+            None => {
+                let (code, hint) = (code.to_owned(), hint.to_owned());
+                let reason = reason.clone();
+                shown.push(RefusalShown { code, reason, hint, count: 0, incidents: Vec::new() });
+                let last = shown.len() - 1;
+                &mut shown[last]
+            }
+        };
+        refusal.count += group.letters;
+        add_incident(&mut refusal.incidents, group.incident, &reason, group.letters);
+    }
+    // Nothing was sent yet, so what is blocked is so by the plan.
+    let blocked = redrive.letters.get(&Outcome::LaneBlocked).copied().unwrap_or(0);
+    if blocked > 0 {
+        shown.push(RefusalShown {
+            code: Outcome::LaneBlocked.name().to_owned(),
+            reason: "an earlier letter of their order key is refused".to_owned(),
+            hint: "put the earlier ones back first, or discard them".to_owned(),
+            count: blocked,
+            incidents: Vec::new(),
+        });
+    }
+    shown
+}
+
+fn add_incident(incidents: &mut Vec<ShutShown>, incident: IncidentId, reason: &str, letters: u64) {
+    let id = incident.to_string();
+    if let Some(known) = incidents.iter_mut().find(|known| known.id == id) {
+        known.count += letters;
+    } else if incidents.len() < limits::INCIDENTS_NAMED {
+        incidents.push(ShutShown { id, url: url(incident), reason: reason.to_owned(), count: letters });
+    }
+}
+
+fn url(incident: IncidentId) -> String {
+    format!("/api/v1/incidents/{incident}")
+}
+
+/// Incidents that move with the run.
+fn governed(judged: &[(&Group, &GroupVerdict)]) -> Vec<IncidentCounted> {
+    let mut letters: BTreeMap<IncidentId, u64> = BTreeMap::new();
+    for (group, verdict) in judged {
+        if let GroupVerdict::Goes { passed: Passed::Governed, .. } = verdict {
+            *letters.entry(group.incident).or_default() += group.letters;
+        }
+    }
+    let shown = |(id, count): (IncidentId, u64)| IncidentCounted { id: id.to_string(), url: url(id), count };
+    letters.into_iter().map(shown).collect()
+}
+
+fn warnings(
+    judged: &[(&Group, &GroupVerdict)],
+    counts: &PlanCounts,
+    destinations: &[Destined],
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let poison: u64 = judged
+        .iter()
+        .filter(|(group, verdict)| {
+            matches!(verdict, GroupVerdict::Goes { .. })
+                && group.cause.analysed.or(group.cause.class) == Some(Category::PoisonPill)
+        })
+        .map(|(group, _)| group.letters)
+        .sum();
+    if poison > 0 {
+        warnings.push(format!("{poison} letters look as if {}", Shut::Poison));
+    }
+    if counts.older_outside > 0 {
+        let older = counts.older_outside;
+        warnings.push(format!("{older} older letters of the same order keys are not on the list"));
+    }
+    for destined in destinations.iter().filter(|destined| !destined.also_reaches.is_empty()) {
+        let (name, others) = (&destined.name, destined.also_reaches.join(", "));
+        warnings.push(format!("what is sent to {name} also reaches {others}, which did not fail"));
+    }
+    warnings
+}

@@ -1,0 +1,128 @@
+//! The loop that looks after redrives, on every instance: each run is a task, so that a slow destination holds up nobody
+//! but its own run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazaret_core::id::RedriveId;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+use lazaret_store::StoreError;
+use tokio::task::JoinSet;
+
+use super::{IDLE, LOOK, REST};
+use crate::app::App;
+use crate::redrive::{self, Looked};
+use crate::reload::Live;
+
+/// A run that was looked after, and what the look came to.
+type Driven = (RedriveId, Result<Looked, StoreError>);
+
+/// The runs that are being looked after, and when the others want to be.
+#[derive(Default)]
+struct Drives {
+    tasks: JoinSet<Driven>,
+    at_work: HashMap<RedriveId, tokio::task::Id>,
+    next_at: HashMap<RedriveId, Time>,
+    /// Whether letters moved, or a look failed, since all runs were last looked at.
+    again: Option<Again>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Again {
+    AtOnce,
+    AfterRest,
+}
+
+pub(super) async fn redrives(live: Arc<Live>) {
+    let (mut changes, mut stop) = {
+        let app = live.app();
+        (app.store.changes(), app.stopping())
+    };
+    let mut reloads = live.changes();
+    let mut drives = Drives::default();
+    while !*stop.borrow() {
+        // Seen before looking, or a launch in between waits for the next change.
+        changes.mark_unchanged();
+        let app = live.app();
+        if let Err(error) = drives.look(&app).await {
+            tracing::warn!(error = %error, "redrives could not go on, trying again");
+            drives.again = Some(Again::AfterRest);
+        }
+        let wait = drives.wait(app.clock.now());
+        tokio::select! {
+            _ = stop.changed() => {}
+            Some(driven) = drives.tasks.join_next_with_id() => drives.ended(driven),
+            _ = changes.changed() => tokio::time::sleep(LOOK.min(wait)).await,
+            () = reloads.changed() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+    // What is on its way is waited for; each run sees that the end is asked for and begins nothing.
+    while let Some(driven) = drives.tasks.join_next_with_id().await {
+        drives.ended(driven);
+    }
+}
+
+impl Drives {
+    /// Starts a task for each run that has none and may have something to do.
+    async fn look(&mut self, app: &Arc<App>) -> Result<(), StoreError> {
+        while let Some(driven) = self.tasks.try_join_next_with_id() {
+            self.ended(driven);
+        }
+        self.again = None;
+        if redrive::look_after_claims(app).await? {
+            self.again = Some(Again::AtOnce);
+        }
+        let now = app.clock.now();
+        let runs = app.store.unfinished_redrives(limits::REDRIVES_RUNNING_MAX).await?;
+        self.next_at.retain(|id, next_at| *next_at > now && runs.iter().any(|run| run.id == *id));
+        for run in runs.iter().filter(|run| redrive::needs_look(run)) {
+            if self.at_work.contains_key(&run.id) {
+                continue;
+            }
+            let (app, id) = (Arc::clone(app), run.id);
+            let task = self.tasks.spawn(async move { (id, redrive::drive(&app, id).await) });
+            self.at_work.insert(id, task.id());
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, driven: Result<(tokio::task::Id, Driven), tokio::task::JoinError>) {
+        match driven {
+            Ok((_, (id, looked))) => {
+                self.at_work.remove(&id);
+                match looked {
+                    Ok(Looked { moved, next_at }) => {
+                        if moved {
+                            self.again.get_or_insert(Again::AtOnce);
+                        }
+                        self.next_at.extend(next_at.map(|next_at| (id, next_at)));
+                    }
+                    Err(error) => {
+                        tracing::warn!(redrive.id = %id, error = %error, "redrive {id} could not go on, trying again");
+                        self.again = Some(Again::AfterRest);
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(error = %error, "a redrive could not go on, trying again");
+                self.at_work.retain(|_, task| *task != error.id());
+                self.again = Some(Again::AfterRest);
+            }
+        }
+    }
+
+    /// How long nothing is known to be to do.
+    fn wait(&self, now: Time) -> Duration {
+        match self.again {
+            Some(Again::AtOnce) => return Duration::ZERO,
+            Some(Again::AfterRest) => return REST,
+            None => {}
+        }
+        let next = self.next_at.values().min().map(|next_at| u64::try_from(next_at.since(now)).unwrap_or(0));
+        // A pace of thousands a minute is not helped by a look for each of them.
+        next.map_or(IDLE, |ms| Duration::from_millis(ms).max(LOOK)).min(IDLE)
+    }
+}

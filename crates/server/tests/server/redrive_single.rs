@@ -1,0 +1,184 @@
+//! Letters put back one by one: the gate, edits, receipts and a person's word.
+
+use lazaret_core::attempt::LetterError;
+use lazaret_core::gate::Shut;
+use lazaret_core::id::LetterId;
+use lazaret_core::incident::IncidentState;
+use lazaret_core::lifecycle::Status;
+use lazaret_core::redrive::{RedriveKind, RunState};
+use lazaret_server::destination::Outgoing;
+use lazaret_server::redrive::{
+    self, Edited, Glass, NotRedriven, ReceiptGiven, ReceiptOutcome, Received, SingleRequest,
+};
+use lazaret_store::RedriveStore;
+use lazaret_store::redrive::ByPerson;
+
+use super::redrive_rig::{Does, GOVERNED, Rig, Scripted, anna, at_once, plain};
+
+async fn free() -> Rig {
+    Rig::with(&format!("{GOVERNED}governance = 'optional'\n"), Scripted::new(false)).await
+}
+
+fn receipt(of: &Outgoing, outcome: ReceiptOutcome) -> ReceiptGiven {
+    let (letter, life, redrive) = (of.letter, of.life, Some(of.redrive));
+    ReceiptGiven { letter, life, redrive, outcome, at: None, by: "billing".into() }
+}
+
+fn failed() -> ReceiptOutcome {
+    let error =
+        LetterError { error_type: "PriceError".into(), message: "no price".into(), ..LetterError::default() };
+    ReceiptOutcome::Failed { error }
+}
+
+#[tokio::test]
+async fn a_single_letter_is_sent_within_the_call() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    let done = rig.single(one, plain()).await.unwrap();
+    assert_eq!((done.kind, done.state), (RedriveKind::Single, RunState::Done));
+    assert_eq!(rig.status(one).await, Status::Resolved);
+    assert_eq!(rig.to.keys(), [format!("{one}:1:1")]);
+    let again = rig.single(one, plain()).await;
+    assert!(matches!(again, Err(NotRedriven::Letter(_))), "{again:?}");
+    let none = LetterId::from_bytes([7; 16]);
+    assert!(matches!(rig.single(none, plain()).await, Err(NotRedriven::UnknownLetter(_))));
+    rig.test.check().await;
+}
+
+#[tokio::test]
+async fn where_an_analysis_is_required_a_single_letter_waits_for_it_too() {
+    let rig = Rig::new().await;
+    let one = rig.dies(0, None).await;
+    let refused = rig.single(one, plain()).await;
+    match refused {
+        Err(NotRedriven::Shut(shut)) => {
+            assert_eq!((shut[0].incident, shut[0].shut), (rig.incident().await, Shut::RcaRequired));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(rig.test.store.redrives_of(one).await.unwrap().is_empty(), "a refused retry is no redrive");
+    let reason = Some("the customer waits at the counter".to_owned());
+    let request = SingleRequest { break_glass: reason, glass: Glass::InReach, ..plain() };
+    assert_eq!(rig.single(one, request).await.unwrap().state, RunState::Done);
+    let two = rig.dies(1, None).await;
+    rig.fixed().await;
+    assert_eq!(rig.single(two, plain()).await.unwrap().state, RunState::Done);
+    assert_eq!(rig.incident_state().await, IncidentState::Closed);
+    rig.test.check().await;
+}
+
+#[tokio::test]
+async fn an_edit_is_sent_in_place_of_the_original_which_stays() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    let edit = Edited {
+        body: Some(br#"{"n":7,"price":1}"#.to_vec()),
+        headers: vec![("X-Fixed-By".into(), Some("anna".into()))],
+        ..Edited::default()
+    };
+    let request = SingleRequest { edit: Some(edit), reason: Some("a price".into()), ..plain() };
+    let done = rig.single(one, request).await.unwrap();
+    assert_eq!((done.state, done.edit), (RunState::Done, Some(1)));
+    let got = rig.to.got.lock().unwrap().clone();
+    assert_eq!(got.len(), 1, "exactly one version was sent");
+    assert_eq!(got[0].body, r#"{"n":7,"price":1}"#);
+    assert_eq!(got[0].headers, [("X-Fixed-By".to_owned(), "anna".to_owned())]);
+    assert_eq!(got[0].content_type, "application/json");
+    let original = lazaret_store::Store::original(rig.test.store.as_ref(), one, None).await.unwrap().unwrap();
+    assert!(original.envelope.body().starts_with(br#"{"n":0"#), "{:?}", original.envelope);
+    let edits = rig.test.store.edits(one).await.unwrap();
+    assert_eq!((edits.len(), edits[0].number, edits[0].author.as_str()), (1, 1, "anna"));
+    let two = rig.dies(1, None).await;
+    let nowhere = Edited { destination: Some("nowhere".into()), ..Edited::default() };
+    let refused = rig.single(two, SingleRequest { edit: Some(nowhere), ..plain() }).await;
+    assert!(matches!(refused, Err(NotRedriven::NoWayBack(_))), "{refused:?}");
+    assert!(rig.test.store.edits(two).await.unwrap().is_empty(), "what is refused is not kept");
+    rig.test.check().await;
+}
+
+#[tokio::test]
+async fn a_letter_without_a_destination_has_no_way_back() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    let refused = redrive::single(&rig.test.app, one, plain()).await;
+    match refused {
+        Err(NotRedriven::NoWayBack(why)) => assert!(why.contains("sources.report.destination"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rig.status(one).await, Status::Pending);
+}
+
+#[tokio::test]
+async fn a_letter_that_is_refused_waits_again_and_its_next_key_is_another() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    rig.to.does(0, Does::Refuse);
+    let done = rig.single(one, plain()).await.unwrap();
+    assert_eq!((done.state, rig.letters(done.id).await), (RunState::Done, vec![("failed", 1)]));
+    let letter = rig.letter(one).await;
+    assert_eq!((letter.status, letter.life), (Status::Pending, 1), "the same life");
+    rig.to.does(0, Does::Deliver);
+    rig.single(one, plain()).await.unwrap();
+    assert_eq!(rig.to.keys(), [format!("{one}:1:1"), format!("{one}:1:2")]);
+    let history = lazaret_store::Store::history(rig.test.store.as_ref(), one).await.unwrap().unwrap();
+    assert!(history.attempts.iter().any(|it| it.attempt.error.message.contains("422")), "{history:?}");
+    rig.test.check().await;
+}
+
+#[tokio::test]
+async fn receipts_resolve_or_relapse_and_those_of_earlier_lives_change_nothing() {
+    let rig = free().await;
+    let (one, two) = (rig.dies(0, None).await, rig.dies(1, None).await);
+    rig.to.always(Does::Take);
+    let id = rig.launched(at_once()).await;
+    rig.tick().await;
+    assert_eq!(rig.letters(id).await, [("sent", 2)]);
+    let got = rig.to.got.lock().unwrap().clone();
+    let sent = |letter: LetterId| got.iter().find(|it| it.letter == letter).unwrap();
+    let receive = |given: ReceiptGiven| redrive::receive(&rig.app, given);
+    assert_eq!(receive(receipt(sent(one), ReceiptOutcome::Succeeded)).await.unwrap(), Received::Resolved);
+    assert_eq!(receive(receipt(sent(one), ReceiptOutcome::Succeeded)).await.unwrap(), Received::Late);
+    rig.test.pass(1_000);
+    assert_eq!(receive(receipt(sent(two), failed())).await.unwrap(), Received::Relapsed);
+    let relapsed = rig.letter(two).await;
+    assert_eq!((relapsed.status, relapsed.life), (Status::Pending, 2));
+    assert_eq!(receive(receipt(sent(two), failed())).await.unwrap(), Received::Late, "it comes twice");
+    assert_eq!(receive(receipt(sent(two), ReceiptOutcome::Succeeded)).await.unwrap(), Received::Late);
+    assert_eq!(rig.letter(two).await.life, 2);
+    rig.tick().await;
+    assert_eq!(rig.letters(id).await, [("succeeded", 1), ("relapsed", 1)]);
+    let stranger = ReceiptGiven { letter: LetterId::from_bytes([7; 16]), ..receipt(sent(one), failed()) };
+    assert_eq!(receive(stranger).await.unwrap(), Received::Unknown);
+    // It says too late that it failed after all.
+    assert_eq!(receive(receipt(sent(one), failed())).await.unwrap(), Received::Relapsed);
+    assert_eq!(rig.letter(one).await.life, 2);
+    rig.test.check().await;
+}
+
+#[tokio::test]
+async fn a_letter_of_which_nobody_knows_waits_for_a_person() {
+    let rig = free().await;
+    let (one, two) = (rig.dies(0, Some("o-1")).await, rig.dies(1, Some("o-1")).await);
+    let three = rig.dies(2, None).await;
+    rig.to.does(0, Does::Lose);
+    let id = rig.launched(at_once()).await;
+    rig.tick().await;
+    assert_eq!(rig.letters(id).await, [("unknown", 1), ("succeeded", 1), ("lane_blocked", 1)]);
+    assert_eq!(rig.state(id).await.0, RunState::Done, "what nobody knows holds up its key, not the run");
+    assert_eq!(rig.status(one).await, Status::Reprocessing, "unknown is never shown as success");
+    assert_eq!(rig.to.numbers().iter().filter(|n| **n == 0).count(), 1, "and not sent again by itself");
+    let settle = |letter, word| redrive::settle(&rig.app, id, letter, word, anna());
+    let known = settle(three, ByPerson::Sent).await;
+    assert!(matches!(known, Err(NotRedriven::NotUnknown(_))), "{known:?}");
+    rig.to.does(0, Does::Deliver);
+    settle(one, ByPerson::Unclaim).await.unwrap();
+    assert_eq!(rig.status(one).await, Status::Pending);
+    let id = rig.launched(at_once()).await;
+    rig.tick().await;
+    assert_eq!(rig.letters(id).await, [("succeeded", 2)]);
+    assert_eq!(rig.to.numbers().into_iter().filter(|n| *n < 2).collect::<Vec<_>>(), [0, 0, 1]);
+    let keys = rig.to.keys().into_iter().filter(|key| key.starts_with(&one.to_string()));
+    assert_eq!(keys.collect::<Vec<_>>(), [format!("{one}:1:1"), format!("{one}:1:1")]);
+    assert_eq!(rig.status(two).await, Status::Resolved);
+    rig.test.check().await;
+}

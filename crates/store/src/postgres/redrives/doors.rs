@@ -1,0 +1,172 @@
+//! The doors by which jobs are put back without a plan: one by a person, many by an operation, some by a rule. Each leaves
+//! a row, so that every letter that was ever put back says by whom and what came of it.
+//!
+//! The rows are written at the end of the transaction, with the outcomes: a rule's redrive is held by all who join it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lazaret_core::id::{LetterId, OperationId, RedriveId};
+use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_core::time::Time;
+use sha2::{Digest, Sha256};
+
+use super::super::cell::{At, Cells, Uid};
+use super::super::conn::Conn;
+use super::super::writer::Write;
+use super::open::{Opening, add};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::claim::ClaimStep;
+
+/// Which door a letter went through.
+#[derive(Clone, Copy)]
+pub(in crate::postgres) enum Door<'a> {
+    Single,
+    Operation(OperationId),
+    Rule(&'a str),
+}
+
+/// Letters that went through one door together, and who let them.
+pub(in crate::postgres) struct Passage {
+    redrive: RedriveId,
+    kind: RedriveKind,
+    rule: Option<String>,
+    by: Actor,
+    reason: Option<String>,
+    letters: Vec<LetterId>,
+    at: Time,
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+/// When the day ends that a rule's redrive was opened on.
+pub(super) fn day_end(opened_at: Time) -> Time {
+    Time::from_ms((opened_at.ms().div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
+}
+
+/// The redrive of a rule on a day. Its id is made of both: two instances that open it at once open the same one.
+fn of_rule(rule: &str, at: Time) -> RedriveId {
+    let day = Time::from_ms(at.ms().div_euclid(DAY_MS).saturating_mul(DAY_MS));
+    let mut bits = [0; 10];
+    bits.copy_from_slice(&Sha256::digest(rule.as_bytes())[..10]);
+    RedriveId::mint(day, bits)
+}
+
+/// Writes down that letters were put back with their jobs; says in which redrive.
+pub(in crate::postgres) fn record(
+    write: &mut Write,
+    door: Door<'_>,
+    letters: Vec<LetterId>,
+    (by, reason): (&Actor, Option<&str>),
+    at: Time,
+) -> Result<RedriveId, StoreError> {
+    let (redrive, kind, rule) = match door {
+        Door::Single => (RedriveId::mint(at, write.entropy.take()?), RedriveKind::Single, None),
+        Door::Operation(id) => (RedriveId::from_bytes(*id.bytes()), RedriveKind::Bulk, None),
+        Door::Rule(rule) => (of_rule(rule, at), RedriveKind::Rule, Some(rule.to_owned())),
+    };
+    let (by, reason) = (by.clone(), reason.map(str::to_owned));
+    write.outcomes.passages.push(Passage { redrive, kind, rule, by, reason, letters, at });
+    Ok(redrive)
+}
+
+/// Writes the rows of redrives that letters passed into, in the order of their ids, unless they are there; says which.
+pub(super) async fn open_doors(conn: &Conn, passages: &[Passage]) -> Result<Vec<RedriveId>, StoreError> {
+    let mut sorted: Vec<&Passage> = passages.iter().filter(|passage| !passage.letters.is_empty()).collect();
+    sorted.sort_by_key(|passage| passage.redrive);
+    sorted.dedup_by_key(|passage| passage.redrive);
+    let options = Options { pace: Pace::Unlimited, canary: 0, ..Options::default() };
+    for passage in &sorted {
+        let opening = Opening {
+            id: passage.redrive,
+            kind: passage.kind,
+            // Whatever joins it is out with the same commit.
+            state: RunState::Verifying,
+            filter: "",
+            by: &passage.by,
+            reason: passage.reason.as_deref(),
+            edit: None,
+            rule: passage.rule.as_deref(),
+            options: &options,
+            frozen: true,
+            launched_at: Some(passage.at),
+            at: passage.at,
+        };
+        add(conn, &opening).await?;
+    }
+    Ok(sorted.into_iter().map(|passage| passage.redrive).collect())
+}
+
+/// Puts letters on the lists of their redrives, which are held, and claims them.
+pub(super) async fn let_pass(write: &Write, passages: &[Passage]) -> Result<(), StoreError> {
+    let mut by_redrive: BTreeMap<RedriveId, (Vec<LetterId>, Time)> = BTreeMap::new();
+    for passage in passages.iter().filter(|passage| !passage.letters.is_empty()) {
+        let (letters, at) = by_redrive.entry(passage.redrive).or_default();
+        letters.extend(&passage.letters);
+        *at = passage.at.max(*at);
+    }
+    for (redrive, (letters, at)) in by_redrive {
+        hold(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
+        join(write, redrive, &letters, at).await?;
+    }
+    Ok(())
+}
+
+const ADD_LETTERS: &str = "
+insert into redrive_letters (redrive, ordinal, letter, life, grp, lane, head, rank, outcome, sent_at, outcome_at)
+select r.id, r.total + row_number() over (order by n.n), l.id, l.life, 0,
+       case when l.aggregate is not null then l.source || chr(31) || l.aggregate end, true, 0, $4, $5, $5
+  from unnest($2::uuid[], $3::timestamptz[]) with ordinality as n (letter, begun_at, n)
+  join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at
+ cross join redrives r
+ where r.id = $1";
+
+/// A redrive that was thought to be over, as that of an operation between two chunks, is not.
+const JOIN: &str = "
+update redrives
+   set total = total + $2, sent = sent + $2, updated_at = greatest(updated_at, $3), state = $4, finished_at = null
+ where id = $1";
+
+async fn join(write: &Write, redrive: RedriveId, letters: &[LetterId], at: Time) -> Result<(), StoreError> {
+    let key = Uid(*redrive.bytes());
+    let (ids, begun_at) = keys(letters);
+    let sent = Outcome::Sent.name();
+    let added = write.conn.execute(ADD_LETTERS, &[&key, &ids, &begun_at, &sent, &At(at)]).await?;
+    let state = RunState::Verifying.name();
+    write.conn.execute(JOIN, &[&key, &(added as i64), &At(at), &state]).await?;
+    Ok(())
+}
+
+fn keys(letters: &[LetterId]) -> (Vec<Uid>, Vec<At>) {
+    letters.iter().map(|letter| (Uid(*letter.bytes()), At(letter.at()))).unzip()
+}
+
+const HOLD: &str = "
+insert into claims (letter, life, run, step, lease_until, idempotency_key, claimed_at, lane)
+select l.id, l.life, $3, $4, $5,
+       l.id::text || ':' || l.life || ':'
+         || coalesce((select s.number from send_numbers s where s.letter = l.id and s.life = l.life), 1),
+       $6, case when l.aggregate is not null then l.source || chr(31) || l.aggregate end
+  from unnest($1::uuid[], $2::timestamptz[]) as n (letter, begun_at)
+  join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at
+returning letter, idempotency_key";
+
+/// Claims letters that are held for a run, and with them their lanes; says under which key each is sent. The number in a
+/// key grows after a definite failure only.
+pub(super) async fn hold(
+    write: &Write,
+    letters: &[LetterId],
+    run: RedriveId,
+    step: ClaimStep,
+    lease_until: Option<Time>,
+    at: Time,
+) -> Result<HashMap<LetterId, String>, StoreError> {
+    if letters.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (ids, begun_at) = keys(letters);
+    let lease = lease_until.map(At);
+    let binds = (Uid(*run.bytes()), step.name(), At(at));
+    let claimed = write.conn.query(HOLD, &[&ids, &begun_at, &binds.0, &binds.1, &lease, &binds.2]).await?;
+    claimed.iter().map(|row| Ok((LetterId::from_bytes(row.id(0)?), row.cell(1)?))).collect()
+}

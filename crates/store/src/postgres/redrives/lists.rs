@@ -1,0 +1,115 @@
+//! Redrives and their letters, as lists show them. Asked within a snapshot.
+
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::limits;
+use lazaret_core::redrive::{Outcome, RedriveKind, RunState};
+
+use super::super::cell::Uid;
+use super::super::conn::{Binds, Conn};
+use super::row::{self, COLUMNS, LETTER_COLUMNS, Run, WIDTH};
+use crate::StoreError;
+use crate::redrive::{Redrive, RedriveLetter, RedriveQuery};
+
+pub(super) async fn one(conn: &Conn, id: RedriveId) -> Result<Option<Redrive>, StoreError> {
+    Ok(row::find(conn, id).await?.map(|run| run.redrive))
+}
+
+fn redrives(runs: Vec<Run>) -> Vec<Redrive> {
+    runs.into_iter().map(|run| run.redrive).collect()
+}
+
+/// The newest first.
+pub(super) async fn page(conn: &Conn, query: &RedriveQuery) -> Result<Vec<Redrive>, StoreError> {
+    let mut binds = Binds::default();
+    let mut conditions = vec!["true".to_owned()];
+    if !query.states.is_empty() {
+        let states = binds.texts(query.states.iter().map(|state| RunState::name(*state).into()).collect());
+        conditions.push(format!("r.state = any({states})"));
+    }
+    if !query.kinds.is_empty() {
+        let kinds = binds.texts(query.kinds.iter().map(|kind| RedriveKind::name(*kind).into()).collect());
+        conditions.push(format!("r.kind = any({kinds})"));
+    }
+    if let Some(incident) = query.incident {
+        let incident = binds.id(*incident.bytes());
+        conditions
+            .push(format!("r.id in (select g.redrive from redrive_groups g where g.incident = {incident})"));
+    }
+    if let Some(before) = query.before {
+        let before = binds.id(*before.bytes());
+        conditions.push(format!("r.id < {before}"));
+    }
+    let limit = binds.long(query.limit as i64);
+    let conditions = conditions.join(" and ");
+    let sql = format!("select {COLUMNS} from redrives r where {conditions} order by r.id desc limit {limit}");
+    let found = conn.ask(&sql, &binds).await?;
+    Ok(redrives(row::read_all(conn, &found).await?))
+}
+
+/// Launched and not over, oldest first. A single retry of a job looks after itself.
+pub(super) async fn unfinished(conn: &Conn, limit: usize) -> Result<Vec<Redrive>, StoreError> {
+    let sql = format!(
+        "select {COLUMNS}
+           from redrives r
+          where r.launched_at is not null
+            and r.finished_at is null
+            and (r.kind <> 'single' or r.plan is not null)
+          order by r.launched_at, r.id
+          limit $1"
+    );
+    let found = conn.query(&sql, &[&(limit as i64)]).await?;
+    Ok(redrives(row::read_all(conn, &found).await?))
+}
+
+/// Letters of a redrive after an ordinal; refused ones are shown with their group.
+pub(super) async fn letters(
+    conn: &Conn,
+    id: RedriveId,
+    outcome: Option<Outcome>,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<RedriveLetter>, StoreError> {
+    let cancelled = row::find(conn, id).await?.is_some_and(|run| run.state() == RunState::Cancelled);
+    let sql = format!(
+        "select {LETTER_COLUMNS}
+           from redrive_letters t
+          where t.redrive = $1
+            and t.ordinal > $2
+            and t.outcome <> 'refused'
+            and ($3::text is null or t.outcome = $3)
+          order by t.ordinal
+          limit $4"
+    );
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let binds = (Uid(*id.bytes()), outcome.map(Outcome::name), limit as i64);
+    let found = conn.query(&sql, &[&binds.0, &after, &binds.1, &binds.2]).await?;
+    let mut letters = Vec::with_capacity(found.len());
+    for row in &found {
+        let letter = row::letter(row, 0)?;
+        let turnless = cancelled && letter.outcome == Outcome::Waiting;
+        letters.push(if turnless { RedriveLetter { outcome: Outcome::Cancelled, ..letter } } else { letter });
+    }
+    Ok(letters)
+}
+
+/// What every redrive made of a letter, newest first.
+pub(super) async fn of_letter(
+    conn: &Conn,
+    letter: LetterId,
+) -> Result<Vec<(Redrive, RedriveLetter)>, StoreError> {
+    let sql = format!(
+        "select {COLUMNS}, {LETTER_COLUMNS}
+           from redrive_letters t
+           join redrives r on r.id = t.redrive
+          where t.letter = $1
+            and t.outcome <> 'refused'
+          order by t.redrive desc, t.life desc
+          limit $2"
+    );
+    let found = conn.query(&sql, &[&Uid(*letter.bytes()), &(limits::PAGE_ROWS as i64)]).await?;
+    let mut of_letter = Vec::with_capacity(found.len());
+    for (run, row) in row::read_all(conn, &found).await?.into_iter().zip(&found) {
+        of_letter.push((run.redrive, row::letter(row, WIDTH)?));
+    }
+    Ok(of_letter)
+}

@@ -1,0 +1,188 @@
+//! Letters that are out and of which nobody speaks: leases that ran out, outcomes that nobody knows, receipts that come
+//! later, and silence that is taken for success.
+
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::redrive::Outcome;
+use lazaret_core::time::Time;
+
+use super::super::audit::{self, NewEntry};
+use super::super::cell::{At, Cells, Uid};
+use super::super::conn::Conn;
+use super::super::jobs::follow::job_of;
+use super::super::verdicts;
+use super::super::writer::Write;
+use super::row;
+use super::send::{Claimed, Settling, claimed};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::claim::ClaimStep;
+use crate::job::SOURCE;
+use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
+
+const EXPIRED: &str = "
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber
+  from claims c
+  join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where c.lease_until < $1
+ order by c.lease_until, c.letter
+ limit $2";
+
+pub(super) async fn expired(conn: &Conn, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError> {
+    let mut expired = Vec::new();
+    for row in conn.query(EXPIRED, &[&At(at), &(limit as i64)]).await? {
+        expired.push(Expired {
+            run: RedriveId::from_bytes(row.id(0)?),
+            taken: Taken {
+                letter: LetterId::from_bytes(row.id(1)?),
+                life: row.small(2)?,
+                idempotency_key: row.cell(3)?,
+                destination: row.cell::<Option<String>>(5)?.unwrap_or_default(),
+                source: row.cell(6)?,
+                subscriber: row.cell(7)?,
+            },
+            sending: row.cell::<&str>(4)? == ClaimStep::Sending.name(),
+        });
+    }
+    Ok(expired)
+}
+
+const RENEW: &str = "
+update claims
+   set lease_until = $3
+ where letter = $1
+   and run = $2
+   and lease_until < $4";
+
+/// Of two instances that find the same claim expired, one renews it.
+pub(super) async fn renew(
+    write: &Write,
+    id: RedriveId,
+    letter: LetterId,
+    lease_until: Time,
+    at: Time,
+) -> Result<bool, StoreError> {
+    verdicts::hold(write, &[letter]).await?;
+    let binds = (Uid(*letter.bytes()), Uid(*id.bytes()), At(lease_until), At(at));
+    Ok(write.conn.execute(RENEW, &[&binds.0, &binds.1, &binds.2, &binds.3]).await? > 0)
+}
+
+/// Settles a letter of which nobody knew, by a person's word.
+pub(super) async fn settle_unknown(
+    write: &mut Write,
+    id: RedriveId,
+    letter: LetterId,
+    word: ByPerson,
+    by: &Actor,
+    at: Time,
+) -> Result<bool, StoreError> {
+    verdicts::hold(write, &[letter]).await?;
+    let Some(run) = row::find(&write.conn, id).await? else { return Ok(false) };
+    let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
+    if claimed.outcome != Outcome::Unknown || claimed.step != ClaimStep::Sending {
+        return Ok(false);
+    }
+    let settling = Settling { run: &run, by: &by.name, at };
+    let reason = match word {
+        ByPerson::Sent if run.redrive.finished_at.is_none() => {
+            settling.sent(write, &[claimed]).await?;
+            "sent"
+        }
+        ByPerson::Sent => {
+            // Nobody looks after a run that is over: a letter that was sent must not stay out for ever.
+            let evidence = format!("sent, says {}", by.name);
+            settling.confirm(write, &[claimed], Outcome::Assumed, &evidence).await?;
+            "sent"
+        }
+        ByPerson::Unclaim => {
+            // The same key again: if the person is wrong, a receiver that knows it is not deceived.
+            settling.take_back(write, claimed, &format!("not sent, says {}", by.name)).await?;
+            "unclaim"
+        }
+    };
+    let entry = NewEntry {
+        at,
+        actor: by,
+        action: "redrive_settle",
+        letter: Some(letter),
+        operation: None,
+        incident: None,
+        redrive: Some(id),
+        filter: None,
+        count: 1,
+        reason: Some(reason),
+    };
+    audit::add(write, &entry)?;
+    Ok(true)
+}
+
+/// Jobs are never assumed to have succeeded: they may wait in their queue for days.
+const QUIET: &str = "
+select t.letter
+  from redrive_letters t
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where t.redrive = $1
+   and t.outcome = 'sent'
+   and t.sent_at < $2
+   and g.detail <> $3
+ order by t.sent_at
+ limit $4";
+
+const QUIET_WINDOW: &str = "quiet_window";
+
+/// Resolves letters that were sent before then and not heard of since.
+pub(super) async fn assume(
+    write: &mut Write,
+    id: RedriveId,
+    sent_before: Time,
+    limit: usize,
+    at: Time,
+) -> Result<u64, StoreError> {
+    let Some(run) = row::find(&write.conn, id).await? else { return Ok(0) };
+    let binds = (Uid(*id.bytes()), At(sent_before), limit as i64);
+    let quiet = write.conn.query(QUIET, &[&binds.0, &binds.1, &SOURCE, &binds.2]).await?;
+    let letters: Vec<LetterId> =
+        quiet.iter().map(|row| Ok(LetterId::from_bytes(row.id(0)?))).collect::<Result<_, StoreError>>()?;
+    verdicts::hold(write, &letters).await?;
+    // Somebody may have spoken between the look and the lock.
+    let found = claimed(write, id, &letters).await?;
+    let mut silent: Vec<Claimed> =
+        found.into_values().filter(|claimed| claimed.outcome == Outcome::Sent).collect();
+    silent.sort_by_key(|claimed| claimed.letter);
+    if silent.is_empty() {
+        return Ok(0);
+    }
+    let by = format!("redrive:{id}");
+    let settling = Settling { run: &run, by: &by, at };
+    settling.confirm(write, &silent, Outcome::Assumed, QUIET_WINDOW).await?;
+    Ok(silent.len() as u64)
+}
+
+const HOLDER: &str = "
+select run, step
+  from claims
+ where letter = $1";
+
+/// Resolves a letter that is out by what its subscriber says. What a job came to is its worker's to say.
+pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, StoreError> {
+    let letter = proof.letter;
+    let held = verdicts::hold(write, &[letter]).await?;
+    let Some((life, _)) = held.get(&letter) else { return Ok(Proved::Unknown) };
+    if proof.life > *life || proof.life == 0 {
+        return Ok(Proved::Unknown);
+    }
+    let Some(holder) = write.conn.query_opt(HOLDER, &[&Uid(*letter.bytes())]).await? else {
+        return Ok(Proved::Late);
+    };
+    let claimed_only = holder.cell::<&str>(1)? == ClaimStep::Claimed.name();
+    if proof.life != *life || claimed_only || job_of(&write.conn, letter).await?.is_some() {
+        return Ok(Proved::Late);
+    }
+    let id = RedriveId::from_bytes(holder.id(0)?);
+    let run = row::find(&write.conn, id).await?;
+    let claimed = claimed(write, id, &[letter]).await?.remove(&letter);
+    let (Some(run), Some(claimed)) = (run, claimed) else { return Ok(Proved::Late) };
+    let settling = Settling { run: &run, by: &proof.by, at: proof.at };
+    settling.confirm(write, &[claimed], Outcome::Succeeded, proof.evidence).await?;
+    Ok(Proved::Done)
+}

@@ -1,0 +1,296 @@
+//! Redrives as a store keeps them: the frozen list, the groups it is judged by, the run and what became of each letter.
+//!
+//! What a run may do is decided by `lazaret_core::redrive` alone.
+
+use std::collections::BTreeMap;
+
+use lazaret_core::attempt::Attempt;
+use lazaret_core::filter::Filter;
+use lazaret_core::gate::{Cause, Passed, Shut};
+use lazaret_core::id::{IncidentId, LetterId, RedriveId};
+use lazaret_core::incident::AgainstFix;
+use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_core::time::Time;
+
+use crate::audit::Actor;
+
+/// A redrive before its list is taken down.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewRedrive {
+    pub id: RedriveId,
+    pub kind: RedriveKind,
+    pub selection: Selection,
+    pub options: Options,
+    pub by: Actor,
+    pub reason: Option<String>,
+    /// The edit that is sent in place of the original, by its number; only for a single letter.
+    pub edit: Option<u32>,
+    pub at: Time,
+}
+
+/// Which letters a redrive is about.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each redrive that is opened, and it is moved once"
+)]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Selection {
+    /// Pending letters that match; frozen in chunks.
+    Filter(Filter),
+    /// These, in this life; at most `limits::PAGE_ROWS_MAX`.
+    Letters(Vec<(LetterId, u32)>),
+}
+
+/// A redrive, its run and how far it has come.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Redrive {
+    pub id: RedriveId,
+    pub kind: RedriveKind,
+    pub state: RunState,
+    /// The filter in its text form; empty if the letters were named.
+    pub filter: String,
+    pub options: Options,
+    pub by: Actor,
+    pub reason: Option<String>,
+    /// Why the gate was passed by force.
+    pub break_glass: Option<String>,
+    pub edit: Option<u32>,
+    /// Letters on the list, the refused ones among them.
+    pub total: u64,
+    /// Letters of groups that the gate or the lack of a way back keeps from going.
+    pub refused: u64,
+    /// How many letters stand where, of those that are not refused. Every outcome is there.
+    pub letters: BTreeMap<Outcome, u64>,
+    /// Of the canaries; empty if there are none.
+    pub canaries: BTreeMap<Outcome, u64>,
+    pub canary_passed: bool,
+    /// Why it is paused, stopped or cancelled.
+    pub why: Option<String>,
+    /// The plan as it was shown: JSON text of the server's making.
+    pub plan: Option<String>,
+    /// The rule, for the kind `rule`.
+    pub rule: Option<String>,
+    pub opened_at: Time,
+    pub launched_at: Option<Time>,
+    pub finished_at: Option<Time>,
+    pub updated_at: Time,
+}
+
+/// Letters of one list that are judged together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    pub number: u32,
+    pub incident: IncidentId,
+    pub cause: Cause,
+    pub source: String,
+    pub subscriber: Option<String>,
+    pub died: AgainstFix,
+    pub letters: u64,
+    /// What was decided, once it was.
+    pub verdict: Option<GroupVerdict>,
+}
+
+/// What becomes of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupVerdict {
+    Goes {
+        passed: Passed,
+        /// The configured destination, by name.
+        destination: String,
+    },
+    Shut(Shut),
+    /// Nothing is configured that takes these letters.
+    NoWayBack(String),
+}
+
+/// What a plan counts, read from the frozen list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PlanCounts {
+    /// The largest `limits::PLAN_VALUES_SHOWN` each; the numbers of all letters that go.
+    pub types: Vec<(String, u64)>,
+    pub queues: Vec<(String, u64)>,
+    /// Lanes are (source, aggregate); shown by the aggregate.
+    pub lanes: Vec<(String, u64)>,
+    pub lanes_total: u64,
+    /// Letters without an order key.
+    pub unordered: u64,
+    /// Pending letters of the same lanes that died earlier than one of the list and are not on it, and the first lanes
+    /// that have such.
+    pub older_outside: u64,
+    pub older_lanes: Vec<String>,
+    /// The first `limits::PLAN_SAMPLES` letters that would go.
+    pub samples: Vec<(LetterId, u32)>,
+}
+
+/// What a person says at the launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launch {
+    /// How many letters they expect to go.
+    pub count: u64,
+    /// As planned or changed; prioritization stays as planned.
+    pub options: Options,
+    pub break_glass: Option<String>,
+    pub by: Actor,
+    pub at: Time,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Launched {
+    Done(Box<Redrive>),
+    /// So many would go.
+    CountMismatch(u64),
+    /// It is not planned, or no longer.
+    State(RunState),
+    /// An incident of the plan moved since: plan anew.
+    Shut(Shut, IncidentId),
+    Unknown,
+}
+
+/// What is done to a run by a person or by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunStep {
+    Pause(String),
+    /// Refused while the gate is shut for one of its groups, unless the glass was broken.
+    Resume,
+    Cancel(Option<String>),
+    Pace(Pace),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stepped {
+    Done(Box<Redrive>),
+    /// Its state does not allow it.
+    Refused(RunState),
+    Shut(Shut, IncidentId),
+    Unknown,
+}
+
+/// A letter that a run has taken to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    pub letter: LetterId,
+    pub life: u32,
+    pub idempotency_key: String,
+    /// The configured destination, by name.
+    pub destination: String,
+    pub source: String,
+    pub subscriber: Option<String>,
+}
+
+/// What a look for letters to send gave.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Next {
+    /// Claimed, to be sent by the caller within the lease.
+    pub taken: Vec<Taken>,
+    /// Jobs that were put back in this very commit.
+    pub put_back: u64,
+    /// Letters that had moved since the plan.
+    pub skipped: u64,
+    /// When the pace allows the next one, if it allowed none now.
+    pub next_at: Option<Time>,
+}
+
+/// What sending one letter came to.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SendOutcome {
+    /// The work is done, on this evidence.
+    Delivered {
+        evidence: &'static str,
+    },
+    /// The destination has it; whether the work succeeds is not known yet.
+    Sent,
+    /// It definitely has not, or its answer says that the work failed: an attempt of the same life.
+    Failed {
+        attempt: Box<Attempt>,
+        why: String,
+    },
+    Unknown {
+        why: String,
+    },
+    /// It was never sent: the letter waits for its turn again.
+    Unsent,
+}
+
+/// What a person says of a letter of which nobody knew.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ByPerson {
+    /// It was sent: it is verified as any other.
+    Sent,
+    /// It was not: the letter is pending again.
+    Unclaim,
+}
+
+/// One letter of a redrive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RedriveLetter {
+    pub ordinal: u64,
+    pub letter: LetterId,
+    pub life: u32,
+    pub outcome: Outcome,
+    pub canary: bool,
+    /// The order key it has to keep to.
+    pub lane: Option<String>,
+    pub group: u32,
+    /// What proves the outcome, or why it is so.
+    pub evidence: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub sent_at: Option<Time>,
+    pub outcome_at: Option<Time>,
+}
+
+/// A claim whose holder did not act in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expired {
+    pub run: RedriveId,
+    pub taken: Taken,
+    /// Whether it may have been sent: it was `sending`.
+    pub sending: bool,
+}
+
+/// Which redrives, newest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RedriveQuery {
+    /// Any of these; all if there are none.
+    pub states: Vec<RunState>,
+    pub kinds: Vec<RedriveKind>,
+    pub incident: Option<IncidentId>,
+    pub before: Option<RedriveId>,
+    pub limit: usize,
+}
+
+/// What a subscriber says of a letter that it got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proof {
+    pub letter: LetterId,
+    pub life: u32,
+    /// The word for what proves it: `receipt`.
+    pub evidence: &'static str,
+    pub by: String,
+    pub at: Time,
+}
+
+/// What a proof did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proved {
+    Done,
+    /// The letter is in another life or has come to its end: nothing moved.
+    Late,
+    Unknown,
+}
+
+/// A letter as a person changed it before sending; the original stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edit {
+    /// From 1 upward, over all lives.
+    pub number: u32,
+    pub life: u32,
+    pub body: Vec<u8>,
+    pub content_type: String,
+    /// All headers that are sent, by name.
+    pub headers: Vec<(String, String)>,
+    /// Another configured destination, by name.
+    pub destination: Option<String>,
+    pub author: String,
+    pub reason: Option<String>,
+    pub at: Time,
+}

@@ -1,0 +1,148 @@
+//! The doors by which jobs are put back without a plan: one by a person, many by an operation, some by a rule. Each leaves
+//! a row, so that every letter that was ever put back says by whom and what came of it.
+
+use lazaret_core::id::{LetterId, OperationId, RedriveId};
+use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_core::time::Time;
+use rusqlite::OptionalExtension;
+
+use super::super::writer::Write;
+use super::open::{Opening, add};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::claim::ClaimStep;
+
+/// Which door a letter went through.
+#[derive(Clone, Copy)]
+pub(in crate::sqlite) enum Door<'a> {
+    Single,
+    Operation(OperationId),
+    Rule(&'a str),
+}
+
+/// Who put a letter back, why and when.
+#[derive(Clone, Copy)]
+pub(in crate::sqlite) struct Passage<'a> {
+    pub door: Door<'a>,
+    pub by: &'a Actor,
+    pub reason: Option<&'a str>,
+    pub at: Time,
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+/// When the day ends that a rule's redrive was opened on.
+pub(super) fn day_end(opened_at: Time) -> Time {
+    Time::from_ms((opened_at.ms().div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
+}
+
+const OF_RULE: &str = "
+select id
+  from redrives indexed by redrives_by_rule
+ where rule = ?1
+   and opened_at >= ?2
+   and finished_at is null
+ order by opened_at desc, id desc
+ limit 1";
+
+/// The redrive that a rule has open on the day of a time.
+pub(in crate::sqlite) fn of_rule(
+    write: &Write<'_>,
+    rule: &str,
+    at: Time,
+) -> Result<Option<RedriveId>, StoreError> {
+    let day = at.ms().div_euclid(DAY_MS).saturating_mul(DAY_MS);
+    let mut statement = write.conn.prepare_cached(OF_RULE)?;
+    Ok(statement.query_row((rule, day), |row| row.get(0).map(RedriveId::from_bytes)).optional()?)
+}
+
+/// The redrive that a letter joins: a rule has one a day, an operation is one.
+fn redrive(write: &Write<'_>, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
+    let Passage { door, by, reason, at } = *passage;
+    let minted = || Ok::<_, StoreError>(RedriveId::mint(at, write.entropy.take()?));
+    let (id, kind, rule) = match door {
+        Door::Single => (minted()?, RedriveKind::Single, None),
+        Door::Operation(id) => (RedriveId::from_bytes(*id.bytes()), RedriveKind::Bulk, None),
+        Door::Rule(rule) => match of_rule(write, rule, at)? {
+            Some(id) => return Ok(id),
+            None => (minted()?, RedriveKind::Rule, Some(rule)),
+        },
+    };
+    let options = Options { pace: Pace::Unlimited, canary: 0, ..Options::default() };
+    let opening = Opening {
+        id,
+        kind: kind.name(),
+        // Whatever joins it is out with the same commit.
+        state: RunState::Verifying,
+        filter: "",
+        by,
+        reason,
+        edit: None,
+        rule,
+        options: &options,
+        frozen: true,
+        launched_at: Some(at),
+        at,
+    };
+    add(write, &opening)?;
+    Ok(id)
+}
+
+const JOIN: &str = "
+update redrives
+   set total = total + 1, sent = sent + 1, updated_at = max(updated_at, ?2)
+ where id = ?1
+returning total";
+
+const ADD_LETTER: &str = "
+insert into redrive_letters (redrive, ordinal, letter, life, grp, lane, head, rank, outcome, sent_at, outcome_at)
+select ?1, ?2, id, life, 0, iif(aggregate is null, null, source || char(31) || aggregate), 1, 0, ?4, ?5, ?5
+  from dead_letter_queue
+ where id = ?3";
+
+/// Writes down that a letter was put back with its job.
+pub(in crate::sqlite) fn record(
+    write: &Write<'_>,
+    letter: LetterId,
+    passage: &Passage<'_>,
+) -> Result<RedriveId, StoreError> {
+    let id = redrive(write, passage)?;
+    let at = passage.at;
+    let ordinal: i64 = write.conn.prepare_cached(JOIN)?.query_row((id.bytes(), at.ms()), |row| row.get(0))?;
+    write.conn.prepare_cached(ADD_LETTER)?.execute((
+        id.bytes(),
+        ordinal,
+        letter.bytes(),
+        Outcome::Sent.name(),
+        at.ms(),
+    ))?;
+    hold(write, letter, id, ClaimStep::Sent, None, at)?;
+    Ok(id)
+}
+
+const HOLD: &str = "
+insert into claims (letter, life, run, step, lease_until, idempotency_key, claimed_at, lane)
+select l.id, l.life, ?2, ?3, ?4,
+       ?6 || ':' || l.life || ':'
+         || coalesce((select n.number from send_numbers n where n.letter = l.id and n.life = l.life), 1),
+       ?5, iif(l.aggregate is null, null, l.source || char(31) || l.aggregate)
+  from dead_letter_queue l
+ where l.id = ?1
+returning idempotency_key";
+
+/// Claims a letter for a run, and with it its lane; the number in the key grows after a definite failure only.
+pub(super) fn hold(
+    write: &Write<'_>,
+    letter: LetterId,
+    run: RedriveId,
+    step: ClaimStep,
+    lease_until: Option<Time>,
+    at: Time,
+) -> Result<String, StoreError> {
+    let mut statement = write.conn.prepare_cached(HOLD)?;
+    let key = statement.query_row(
+        (letter.bytes(), run.bytes(), step.name(), lease_until.map(Time::ms), at.ms(), letter.to_string()),
+        |row| row.get(0),
+    )?;
+    Ok(key)
+}

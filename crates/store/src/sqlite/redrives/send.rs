@@ -1,0 +1,260 @@
+//! Sending letters that a run has taken: claims go forward step by step, and whatever sending comes to is written down
+//! together with the letter, its outcome and its lane.
+
+use lazaret_core::attempt::{Attempt, identities};
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::lifecycle::Action;
+use lazaret_core::redrive::{Outcome, RunState};
+use lazaret_core::time::Time;
+use rusqlite::OptionalExtension;
+use serde_json::json;
+
+use super::super::claims::MARK_SENT;
+use super::super::events::{self, NewEvent};
+use super::super::insert::add_attempt;
+use super::super::verdicts::{Mark, apply};
+use super::super::writer::Write;
+use super::outcomes::{Listed, Shifts, Turn, strategy_of};
+use super::row::{self, Run};
+use crate::StoreError;
+use crate::claim::ClaimStep;
+use crate::decision::Decided;
+use crate::packing::pack_attempt;
+use crate::redrive::SendOutcome;
+
+const BEGIN: &str = "
+update claims
+   set step = ?4
+ where letter = ?1
+   and run = ?2
+   and step = ?3
+   and lease_until >= ?5";
+
+/// Moves claims on to `sending`, those that are still the run's and whose lease is not over; says which.
+pub(super) fn begin(
+    write: &mut Write<'_>,
+    id: RedriveId,
+    letters: &[LetterId],
+    at: Time,
+) -> Result<Vec<LetterId>, StoreError> {
+    let Some(run) = row::find(write.conn, id)? else { return Ok(Vec::new()) };
+    let detail = json!({ "redrive": id.to_string() }).to_string();
+    let mut begun = Vec::with_capacity(letters.len());
+    for letter in letters {
+        let (from, to) = (ClaimStep::Claimed.name(), ClaimStep::Sending.name());
+        let moved =
+            write.conn.prepare_cached(BEGIN)?.execute((letter.bytes(), id.bytes(), from, to, at.ms()))?;
+        if moved == 0 {
+            continue;
+        }
+        // From here on the message may be out: a death that comes now may be that of our copy.
+        write.conn.prepare_cached(MARK_SENT)?.execute((letter.bytes(), at.ms(), false))?;
+        let event = NewEvent {
+            at,
+            kind: "dead_letter.retried",
+            letter: Some(*letter),
+            actor: Some(&run.redrive.by.name),
+            detail: Some(detail.clone()),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+        events::note(write, "dead_letter.retried", *letter, "")?;
+        begun.push(*letter);
+    }
+    Ok(begun)
+}
+
+/// Writes down what sending came to; says of each letter whether it still was the run's.
+pub(super) fn settle(
+    write: &mut Write<'_>,
+    id: RedriveId,
+    outcomes: &[(LetterId, SendOutcome)],
+    at: Time,
+) -> Result<Vec<bool>, StoreError> {
+    let Some(run) = row::find(write.conn, id)? else { return Ok(vec![false; outcomes.len()]) };
+    let by = format!("redrive:{id}");
+    let mut settling = Settling { run: &run, by: &by, at, shifts: Shifts::default() };
+    let mut settled = Vec::with_capacity(outcomes.len());
+    for (letter, outcome) in outcomes {
+        settled.push(settling.one(write, *letter, outcome)?);
+    }
+    settling.shifts.flush(write, at)?;
+    Ok(settled)
+}
+
+/// Letters of one run that are settled together.
+pub(super) struct Settling<'a> {
+    pub run: &'a Run,
+    /// Who is said to have resolved them.
+    pub by: &'a str,
+    pub at: Time,
+    pub shifts: Shifts,
+}
+
+const CLAIMED: &str = "
+select c.step, t.ordinal, t.outcome, t.lane, c.life
+  from claims c
+  join redrive_letters t indexed by redrive_letters_by_letter
+    on t.letter = c.letter and t.redrive = c.run and t.life = c.life
+ where c.letter = ?1
+   and c.run = ?2
+ order by t.ordinal desc
+ limit 1";
+
+/// A letter that is out, and how far its claim has come.
+pub(super) struct Claimed {
+    pub step: ClaimStep,
+    pub life: u32,
+    pub listed: Listed,
+}
+
+pub(super) fn claimed(
+    write: &Write<'_>,
+    run: RedriveId,
+    letter: LetterId,
+) -> Result<Option<Claimed>, StoreError> {
+    let found: Option<(String, i64, String, Option<String>, u32)> = write
+        .conn
+        .prepare_cached(CLAIMED)?
+        .query_row((letter.bytes(), run.bytes()), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        })
+        .optional()?;
+    let Some((step, ordinal, outcome, lane, life)) = found else { return Ok(None) };
+    let step = ClaimStep::parse(&step)
+        .ok_or_else(|| StoreError::Corrupt(format!("the step `{step}` of a claim is unknown")))?;
+    let listed = Listed { redrive: run, ordinal, outcome: row::outcome(&outcome)?, lane };
+    Ok(Some(Claimed { step, life, listed }))
+}
+
+impl Settling<'_> {
+    /// Settles one letter; false if it is not the run's, or not in a step that allows this.
+    fn one(
+        &mut self,
+        write: &mut Write<'_>,
+        letter: LetterId,
+        outcome: &SendOutcome,
+    ) -> Result<bool, StoreError> {
+        let Some(claimed) = claimed(write, self.run.redrive.id, letter)? else { return Ok(false) };
+        let before_send = matches!(claimed.step, ClaimStep::Claimed | ClaimStep::Sending);
+        let after_begin = matches!(claimed.step, ClaimStep::Sending | ClaimStep::Sent);
+        let sending = claimed.step == ClaimStep::Sending;
+        let allowed = match outcome {
+            SendOutcome::Delivered { .. } => after_begin,
+            SendOutcome::Sent | SendOutcome::Unknown { .. } => sending,
+            SendOutcome::Failed { .. } | SendOutcome::Unsent => before_send,
+        };
+        if !allowed {
+            return Ok(false);
+        }
+        match outcome {
+            SendOutcome::Delivered { evidence } => {
+                self.confirm(write, letter, &claimed, Outcome::Succeeded, evidence)?;
+            }
+            SendOutcome::Sent => self.sent(write, letter, &claimed)?,
+            SendOutcome::Failed { attempt, why } => {
+                self.unclaim(write, letter)?;
+                add_failure(write, letter, claimed.life, attempt)?;
+                let turn = Turn::new(Outcome::Failed, Some(why), self.at);
+                self.shifts.shift(write, &claimed.listed, &turn)?;
+            }
+            SendOutcome::Unknown { why } => {
+                write.conn.prepare_cached(NO_LEASE)?.execute([letter.bytes()])?;
+                let turn = Turn { sent_at: Some(self.at), ..Turn::new(Outcome::Unknown, Some(why), self.at) };
+                self.shifts.shift(write, &claimed.listed, &turn)?;
+            }
+            SendOutcome::Unsent => {
+                self.unclaim(write, letter)?;
+                // A run that was cancelled has no more turns to give.
+                let cancelled = self.run.state() == RunState::Cancelled;
+                let to = if cancelled { Outcome::Cancelled } else { Outcome::Waiting };
+                self.shifts.shift(write, &claimed.listed, &Turn::new(to, None, self.at))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The work is done, or taken for done: the letter is resolved.
+    pub fn confirm(
+        &mut self,
+        write: &mut Write<'_>,
+        letter: LetterId,
+        claimed: &Claimed,
+        to: Outcome,
+        evidence: &str,
+    ) -> Result<(), StoreError> {
+        write.conn.prepare_cached(END_CLAIM)?.execute([letter.bytes()])?;
+        let strategy = strategy_of(self.run.redrive.kind);
+        let mark = Mark::Delivered { strategy, by: self.by, notes: Some(evidence) };
+        moved(apply(write, letter, Action::Confirm, mark, self.at)?, letter)?;
+        let event = NewEvent {
+            at: self.at,
+            kind: "dead_letter.resolved",
+            letter: Some(letter),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+        let sent_at = (claimed.step == ClaimStep::Sending).then_some(self.at);
+        let turn = Turn { sent_at, ..Turn::new(to, Some(evidence), self.at) };
+        self.shifts.shift(write, &claimed.listed, &turn)?;
+        Ok(())
+    }
+
+    /// The destination has it: there is no lease any more, and nothing to take back.
+    pub fn sent(&mut self, write: &Write<'_>, letter: LetterId, claimed: &Claimed) -> Result<(), StoreError> {
+        write.conn.prepare_cached(SENT)?.execute((letter.bytes(), ClaimStep::Sent.name()))?;
+        write.conn.prepare_cached(MARK_SENT)?.execute((letter.bytes(), self.at.ms(), true))?;
+        let turn = Turn { sent_at: Some(self.at), ..Turn::new(Outcome::Sent, None, self.at) };
+        self.shifts.shift(write, &claimed.listed, &turn)?;
+        Ok(())
+    }
+
+    /// The letter was definitely not taken: it waits again.
+    pub fn unclaim(&self, write: &mut Write<'_>, letter: LetterId) -> Result<(), StoreError> {
+        write.conn.prepare_cached(END_CLAIM)?.execute([letter.bytes()])?;
+        moved(apply(write, letter, Action::Unclaim, Mark::Claims, self.at)?, letter)
+    }
+}
+
+const END_CLAIM: &str = "delete from claims where letter = ?1";
+
+const NO_LEASE: &str = "update claims set lease_until = null where letter = ?1";
+
+const SENT: &str = "update claims set step = ?2, lease_until = null where letter = ?1";
+
+/// A letter that is claimed is out; anything else cannot be.
+fn moved(decided: Decided, letter: LetterId) -> Result<(), StoreError> {
+    match decided {
+        Decided::Done => Ok(()),
+        Decided::Refused(refused) => {
+            Err(StoreError::Corrupt(format!("claimed letter {letter} does not stand as claimed: {refused}")))
+        }
+        Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {
+            Err(StoreError::Corrupt(format!("claimed letter {letter} is gone")))
+        }
+    }
+}
+
+const LAST_ATTEMPT: &str = "
+select l.letter, coalesce((select max(a.ordinal) from attempts a where a.letter = l.letter), 0)
+  from dead_letter_queue l
+ where l.id = ?1";
+
+const COUNT_SEND: &str = "
+insert into send_numbers (letter, life, number)
+values (?1, ?2, 2)
+on conflict (letter, life)
+do update set number = number + 1";
+
+/// A refusal is an attempt of the same life, and the next one is sent under another key.
+fn add_failure(write: &Write<'_>, letter: LetterId, life: u32, attempt: &Attempt) -> Result<(), StoreError> {
+    let (row, last): (i64, u32) = write
+        .conn
+        .prepare_cached(LAST_ATTEMPT)?
+        .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for identity in identities(std::slice::from_ref(attempt)) {
+        add_attempt(write, row, last + 1, life, &pack_attempt(attempt, identity)?)?;
+    }
+    write.conn.prepare_cached(COUNT_SEND)?.execute((letter.bytes(), life))?;
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Letters that are out and of which nobody speaks: leases that ran out, outcomes that nobody knows, receipts that come
+//! later, and silence that is taken for success.
+
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::redrive::Outcome;
+use lazaret_core::time::Time;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::audit::{self, NewEntry};
+use super::super::jobs::follow::job_of;
+use super::super::writer::Write;
+use super::outcomes::{Shifts, Turn};
+use super::row;
+use super::send::{Settling, claimed};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::claim::ClaimStep;
+use crate::job::SOURCE;
+use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
+
+const EXPIRED: &str = "
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber
+  from claims c indexed by claims_by_lease
+  join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where c.lease_until < ?1
+ order by c.lease_until, c.letter
+ limit ?2";
+
+pub(super) fn expired(conn: &Connection, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError> {
+    let mut statement = conn.prepare_cached(EXPIRED)?;
+    let found = statement.query_map((at.ms(), limit as i64), |row| {
+        Ok(Expired {
+            run: RedriveId::from_bytes(row.get(0)?),
+            taken: Taken {
+                letter: LetterId::from_bytes(row.get(1)?),
+                life: row.get(2)?,
+                idempotency_key: row.get(3)?,
+                destination: row.get::<_, Option<String>>(5)?.unwrap_or_default(),
+                source: row.get(6)?,
+                subscriber: row.get(7)?,
+            },
+            sending: row.get::<_, String>(4)? == ClaimStep::Sending.name(),
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+const RENEW: &str = "
+update claims
+   set lease_until = ?3
+ where letter = ?1
+   and run = ?2
+   and lease_until < ?4";
+
+pub(super) fn renew(
+    write: &Write<'_>,
+    id: RedriveId,
+    letter: LetterId,
+    lease_until: Time,
+    at: Time,
+) -> Result<bool, StoreError> {
+    let renewed =
+        write.conn.prepare_cached(RENEW)?.execute((letter.bytes(), id.bytes(), lease_until.ms(), at.ms()))?;
+    Ok(renewed > 0)
+}
+
+/// Settles a letter of which nobody knew, by a person's word.
+pub(super) fn settle_unknown(
+    write: &mut Write<'_>,
+    id: RedriveId,
+    letter: LetterId,
+    word: ByPerson,
+    by: &Actor,
+    at: Time,
+) -> Result<bool, StoreError> {
+    let Some(run) = row::find(write.conn, id)? else { return Ok(false) };
+    let Some(claimed) = claimed(write, id, letter)? else { return Ok(false) };
+    if claimed.listed.outcome != Outcome::Unknown || claimed.step != ClaimStep::Sending {
+        return Ok(false);
+    }
+    let mut settling = Settling { run: &run, by: &by.name, at, shifts: Shifts::default() };
+    let reason = match word {
+        ByPerson::Sent if run.redrive.finished_at.is_none() => {
+            settling.sent(write, letter, &claimed)?;
+            "sent"
+        }
+        ByPerson::Sent => {
+            // Nobody looks after a run that is over: a letter that was sent must not stay out for ever.
+            let evidence = format!("sent, says {}", by.name);
+            settling.confirm(write, letter, &claimed, Outcome::Assumed, &evidence)?;
+            "sent"
+        }
+        ByPerson::Unclaim => {
+            // The same key again: if the person is wrong, a receiver that knows it is not deceived.
+            settling.unclaim(write, letter)?;
+            let evidence = format!("not sent, says {}", by.name);
+            let turn = Turn::new(Outcome::Failed, Some(&evidence), at);
+            settling.shifts.shift(write, &claimed.listed, &turn)?;
+            "unclaim"
+        }
+    };
+    settling.shifts.flush(write, at)?;
+    let entry = NewEntry {
+        at,
+        actor: by,
+        action: "redrive_settle",
+        letter: Some(letter),
+        operation: None,
+        incident: None,
+        redrive: Some(id),
+        filter: None,
+        count: 1,
+        reason: Some(reason),
+    };
+    audit::add(write, &entry)?;
+    Ok(true)
+}
+
+/// Jobs are never assumed to have succeeded: they may wait in their queue for days.
+const QUIET: &str = "
+select t.letter
+  from redrive_letters t indexed by redrive_letters_sent
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where t.redrive = ?1
+   and t.outcome = 'sent'
+   and t.sent_at < ?2
+   and g.detail <> ?3
+ order by t.sent_at
+ limit ?4";
+
+pub(super) const QUIET_WINDOW: &str = "quiet_window";
+
+/// Resolves letters that were sent before then and not heard of since.
+pub(super) fn assume(
+    write: &mut Write<'_>,
+    id: RedriveId,
+    sent_before: Time,
+    limit: usize,
+    at: Time,
+) -> Result<u64, StoreError> {
+    let Some(run) = row::find(write.conn, id)? else { return Ok(0) };
+    let quiet: Vec<LetterId> = write
+        .conn
+        .prepare_cached(QUIET)?
+        .query_map((id.bytes(), sent_before.ms(), SOURCE, limit as i64), |row| {
+            row.get(0).map(LetterId::from_bytes)
+        })?
+        .collect::<Result<_, _>>()?;
+    let by = format!("redrive:{id}");
+    let mut settling = Settling { run: &run, by: &by, at, shifts: Shifts::default() };
+    let mut assumed = 0;
+    for letter in quiet {
+        let Some(claimed) = claimed(write, id, letter)? else { continue };
+        settling.confirm(write, letter, &claimed, Outcome::Assumed, QUIET_WINDOW)?;
+        assumed += 1;
+    }
+    settling.shifts.flush(write, at)?;
+    Ok(assumed)
+}
+
+const HOLDER: &str = "
+select c.run, c.step, l.life
+  from dead_letter_queue l
+  left join claims c on c.letter = l.id
+ where l.id = ?1";
+
+/// Resolves a letter that is out by what its subscriber says. What a job came to is its worker's to say.
+pub(super) fn prove(write: &mut Write<'_>, proof: &Proof) -> Result<Proved, StoreError> {
+    let letter = proof.letter;
+    let found: Option<(Option<[u8; 16]>, Option<String>, u32)> = write
+        .conn
+        .prepare_cached(HOLDER)?
+        .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((run, step, life)) = found else { return Ok(Proved::Unknown) };
+    if proof.life > life || proof.life == 0 {
+        return Ok(Proved::Unknown);
+    }
+    let (Some(run), Some(step)) = (run, step) else { return Ok(Proved::Late) };
+    if proof.life != life || step == ClaimStep::Claimed.name() || job_of(write, letter)?.is_some() {
+        return Ok(Proved::Late);
+    }
+    let id = RedriveId::from_bytes(run);
+    let (Some(run), Some(claimed)) = (row::find(write.conn, id)?, claimed(write, id, letter)?) else {
+        return Ok(Proved::Late);
+    };
+    let mut settling = Settling { run: &run, by: &proof.by, at: proof.at, shifts: Shifts::default() };
+    settling.confirm(write, letter, &claimed, Outcome::Succeeded, proof.evidence)?;
+    settling.shifts.flush(write, proof.at)?;
+    Ok(Proved::Done)
+}
