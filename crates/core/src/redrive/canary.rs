@@ -13,6 +13,8 @@ pub enum CanaryVerdict {
     /// Some are not verified yet.
     Wait,
     Pass,
+    /// None is under way and none has succeeded, because they moved before their turn: others have to go first.
+    Renew,
     /// One did not succeed: the rest must not follow by itself.
     Fail(Outcome),
 }
@@ -20,7 +22,7 @@ pub enum CanaryVerdict {
 /// Judges the canaries. One that moved before its turn says nothing; one that is only assumed to have succeeded counts
 /// where the plan says so.
 pub fn judge(canaries: &Canaries, assumed_counts: bool) -> CanaryVerdict {
-    let mut verdict = CanaryVerdict::Pass;
+    let (mut verdict, mut succeeded, mut skipped) = (CanaryVerdict::Pass, false, false);
     for (outcome, letters) in canaries {
         if *letters == 0 {
             continue;
@@ -34,10 +36,14 @@ pub fn judge(canaries: &Canaries, assumed_counts: bool) -> CanaryVerdict {
             | Outcome::Cancelled => return CanaryVerdict::Fail(*outcome),
             Outcome::Assumed if !assumed_counts => return CanaryVerdict::Fail(*outcome),
             Outcome::Waiting | Outcome::Out | Outcome::Sent => verdict = CanaryVerdict::Wait,
-            Outcome::Assumed | Outcome::Succeeded | Outcome::Skipped => {}
+            Outcome::Assumed | Outcome::Succeeded => succeeded = true,
+            Outcome::Skipped => skipped = true,
         }
     }
-    verdict
+    match verdict {
+        CanaryVerdict::Pass if skipped && !succeeded => CanaryVerdict::Renew,
+        verdict => verdict,
+    }
 }
 
 /// Chooses up to `count` of the heads of lanes, given in the order of the run with their types: one of each type in turn.
@@ -69,6 +75,9 @@ mod tests {
         assert_eq!(judge(&[(Outcome::Succeeded, 5)]), CanaryVerdict::Pass);
         assert_eq!(judge(&[(Outcome::Succeeded, 4), (Outcome::Sent, 1)]), CanaryVerdict::Wait);
         assert_eq!(judge(&[(Outcome::Succeeded, 4), (Outcome::Skipped, 1)]), CanaryVerdict::Pass);
+        assert_eq!(judge(&[(Outcome::Skipped, 5)]), CanaryVerdict::Renew);
+        assert_eq!(judge(&[(Outcome::Skipped, 4), (Outcome::Sent, 1)]), CanaryVerdict::Wait);
+        assert_eq!(judge(&[]), CanaryVerdict::Pass);
         for bad in [Outcome::Failed, Outcome::Relapsed, Outcome::Unknown, Outcome::Assumed, Outcome::Ended] {
             assert_eq!(judge(&[(Outcome::Waiting, 3), (bad, 1)]), CanaryVerdict::Fail(bad));
         }

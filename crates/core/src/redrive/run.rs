@@ -141,7 +141,9 @@ impl RunState {
             (RunAction::AllSent, Canary | Running) => Some(Verifying),
             (RunAction::Finish, Canary | Running | Verifying) => Some(Done),
             (RunAction::Stop, Canary | Running | Paused) => Some(Stopped),
-            (RunAction::Cancel, Planning | Planned | Canary | Running | Paused | Stopped) => Some(Cancelled),
+            (RunAction::Cancel, Planning | Planned | Canary | Running | Paused | Verifying | Stopped) => {
+                Some(Cancelled)
+            }
             (
                 RunAction::Freeze
                 | RunAction::LaunchWithCanary
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_stays_so_and_what_is_sent_is_not_cancelled() {
+    fn what_has_ended_stays_so() {
         let all = [
             RunAction::Freeze,
             RunAction::Launch,
@@ -321,7 +323,7 @@ mod tests {
             assert_eq!(Done.after(action), None);
             assert_eq!(Cancelled.after(action), None);
         }
-        assert_eq!(Verifying.after(RunAction::Cancel), None);
+        assert_eq!(Verifying.after(RunAction::Cancel), Some(Cancelled));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::wire::redrive::{RedriveBody, RedriveLetterBody, RedriveLetterList, Re
 use crate::access::{Caller, Permission};
 use crate::app::App;
 use crate::raw_json::shown;
-use crate::redrive::{self, Glass, LaunchRequest, PlanRequest};
+use crate::redrive::{self, Glass, LaunchRequest, NotRedriven, PlanRequest};
 
 /// The numbers of these lists among those that have cursors.
 const REDRIVES: u8 = 50;
@@ -381,6 +381,13 @@ pub(super) async fn step(
 ) -> Result<Json<RedriveBody>, Problem> {
     let id = parse_redrive(id)?;
     let step = step.read(Fields::read(&body?)?, &caller)?;
+    let by_force = step == RunStep::Resume
+        && glass(&caller) == Glass::OutOfReach
+        && app.store.redrive(id).await?.is_some_and(|redrive| redrive.break_glass.is_some());
+    if by_force {
+        // What an admin forced does not go on without one.
+        return Err(NotRedriven::GlassForbidden.into());
+    }
     let redrive = redrive::step(&app, id, step, actor(&caller, &request)).await?;
     Ok(Json(RedriveBody::whole(redrive)))
 }

@@ -64,10 +64,10 @@ pub(super) async fn retry(
 
 fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
     let base64 = edit.text("bodyBase64")?;
-    let body = match (edit.take_or_null("body"), base64) {
+    let body = match (edit.take("body"), base64) {
         (None, None) => None,
         (Some(Value::String(text)), None) => Some(text.into_bytes()),
-        (Some(_), None) => verbatim(body),
+        (Some(_), None) => Some(verbatim(body).ok_or_else(|| bad("edit.body", "cannot be read"))?),
         (None, Some(text)) => {
             Some(STANDARD.decode(text).map_err(|_| bad("edit.bodyBase64", "is not base64"))?)
         }
@@ -108,7 +108,8 @@ fn read_header(name: String, value: Value) -> Result<(String, Option<String>), P
     }
 }
 
-/// The body of the edit as it was written: a number keeps its digits, and fields their order.
+/// The body of the edit as it was written: a number keeps its digits, and fields their order. Nothing if it is written
+/// twice.
 fn verbatim(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Whole<'a> {

@@ -36,7 +36,11 @@ pub async fn launch(app: &App, id: RedriveId, request: LaunchRequest) -> Result<
 /// Refuses when the gate has shut for a group since it was planned, or when a plan was passed by force and not launched.
 async fn check_gate(app: &App, id: RedriveId) -> Result<(), NotRedriven> {
     let groups = app.store.redrive_groups(id).await?;
-    let going: Vec<Group> = groups.into_iter().filter(goes).collect();
+    let mut going: Vec<Group> = groups.iter().filter(|group| goes(group)).cloned().collect();
+    if going.is_empty() {
+        // Whoever launches what is all refused is told why, not that nothing was done well.
+        going = groups;
+    }
     let shut = shut_of(&going, &judge(app, &going, &Force::None));
     if shut.is_empty() { Ok(()) } else { Err(NotRedriven::Shut(shut)) }
 }

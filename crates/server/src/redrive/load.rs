@@ -41,7 +41,17 @@ impl Ready {
             Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
-        (self.outgoing.letter, sent.outcome(clock.now(), duration_ms))
+        let now = clock.now();
+        let outcome = match sent.outcome(now, duration_ms) {
+            // Whoever took the claim over may be sending it, and only they can say that it was not sent.
+            SendOutcome::Failed { .. } | SendOutcome::Unsent
+                if now.since(self.begin_before) > limits::CLAIM_LEASE_MS =>
+            {
+                SendOutcome::Unknown { why: "the answer came when the claim was over".to_owned() }
+            }
+            outcome => outcome,
+        };
+        (self.outgoing.letter, outcome)
     }
 }
 

@@ -148,5 +148,12 @@ pub(super) async fn judged(
     plan: String,
 ) -> Result<Redrive, NotRedriven> {
     let planned = app.store.plan_redrive(id, verdicts, plan, app.clock.now()).await?;
-    planned.ok_or(NotRedriven::Unknown(id))
+    match planned {
+        Some(planned) => Ok(planned),
+        // Somebody else judged or launched it meanwhile.
+        None => match app.store.redrive(id).await? {
+            Some(redrive) => Err(NotRedriven::State { id, state: redrive.state }),
+            None => Err(NotRedriven::Unknown(id)),
+        },
+    }
 }

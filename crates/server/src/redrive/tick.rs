@@ -95,11 +95,30 @@ pub(crate) async fn look_after_claims(app: &App) -> Result<bool, StoreError> {
             (true, false) => settled.push((taken.letter, unknown())),
         }
     }
+    let mut to_send = Vec::new();
     for (run, (settled, again)) in by_run {
-        write_down(app, run, settled).await?;
+        let ours = renewed(app, run, settled).await?;
+        write_down(app, run, ours).await?;
+        to_send.push((run, again));
+    }
+    // Sending may take long, and nobody else's claims should wait for it.
+    for (run, again) in to_send {
         send_again(app, run, again).await?;
     }
     Ok(moved)
+}
+
+/// Those that are still without a holder, and ours now: another instance may have taken one on, and be sending it.
+async fn renewed(app: &App, run: RedriveId, expired: Vec<Settled>) -> Result<Vec<Settled>, StoreError> {
+    let now = app.clock.now();
+    let lease_until = now.plus_ms(limits::CLAIM_LEASE_MS);
+    let mut ours = Vec::with_capacity(expired.len());
+    for (letter, outcome) in expired {
+        if app.store.renew_claim(run, letter, lease_until, now).await? {
+            ours.push((letter, outcome));
+        }
+    }
+    Ok(ours)
 }
 
 fn unknown() -> SendOutcome {
@@ -108,7 +127,11 @@ fn unknown() -> SendOutcome {
 
 async fn send_again(app: &App, run: RedriveId, again: Vec<Taken>) -> Result<(), StoreError> {
     let Some(redrive) = app.store.redrive(run).await? else { return Ok(()) };
+    let stop = app.stopping();
     for chunk in again.chunks(redrive.options.concurrency.max(1) as usize) {
+        if *stop.borrow() {
+            return Ok(());
+        }
         let (now, mut ours) = (app.clock.now(), Vec::with_capacity(chunk.len()));
         let lease_until = now.plus_ms(limits::CLAIM_LEASE_MS);
         for taken in chunk {
@@ -116,7 +139,7 @@ async fn send_again(app: &App, run: RedriveId, again: Vec<Taken>) -> Result<(), 
                 ours.push(taken.clone());
             }
         }
-        let (ready, mut settled) = load(app, run, redrive.edit, ours, lease_until).await?;
+        let (ready, mut settled) = load(app, run, redrive.edit, ours, now).await?;
         // They were sent once already: that they cannot be now does not make them unsent.
         settled.iter_mut().for_each(|(_, outcome)| *outcome = unknown());
         let mut out: JoinSet<(LetterId, SendOutcome)> = JoinSet::new();

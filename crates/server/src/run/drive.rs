@@ -19,6 +19,9 @@ use crate::reload::Live;
 /// A run that was looked after, and what the look came to.
 type Driven = (RedriveId, Result<Looked, StoreError>);
 
+/// Stands among the runs for the claims whose holder is gone; no redrive has this id.
+const CLAIMS: [u8; 16] = [0; 16];
+
 /// The runs that are being looked after, and when the others want to be.
 #[derive(Default)]
 struct Drives {
@@ -72,8 +75,15 @@ impl Drives {
             self.ended(driven);
         }
         self.again = None;
-        if redrive::look_after_claims(app).await? {
-            self.again = Some(Again::AtOnce);
+        // A task like a run: a destination that hangs must not keep all others waiting.
+        let claims = RedriveId::from_bytes(CLAIMS);
+        if !self.at_work.contains_key(&claims) {
+            let app = Arc::clone(app);
+            let look = async move {
+                let moved = redrive::look_after_claims(&app).await;
+                (claims, moved.map(|moved| Looked { moved, ..Looked::default() }))
+            };
+            self.at_work.insert(claims, self.tasks.spawn(look).id());
         }
         let now = app.clock.now();
         let runs = app.store.unfinished_redrives(limits::REDRIVES_RUNNING_MAX).await?;

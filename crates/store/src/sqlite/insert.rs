@@ -353,11 +353,11 @@ fn begin_life(
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
     write.tally.see(&now.fingerprint, admitted.captured_at);
-    let relapsed =
-        outcomes::relapse(write, met.known.letter, met.known.life, incident, admitted.captured_at)?;
+    let (letter, died_at) = (met.known.letter, admitted.died_at.max(met.known.died_at));
+    let relapsed = outcomes::relapse(write, letter, met.known.life, incident, died_at, admitted.captured_at)?;
     // What a run put back and what dies of the same again is the run's to judge; anything else speaks against the fix.
     if !relapsed || known_incident(write, &met.counted.fingerprint)? != incident {
-        write.tally.die(&now.fingerprint, admitted.died_at.max(met.known.died_at));
+        write.tally.die(&now.fingerprint, died_at);
     }
     Ok(())
 }

@@ -32,6 +32,7 @@ mod postgres_redrives;
 mod postgres_trash;
 mod records;
 mod redrive_runs;
+mod redrive_ways_out;
 mod redrives;
 mod regroup;
 mod replays;

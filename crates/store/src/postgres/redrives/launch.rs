@@ -260,7 +260,7 @@ update redrive_letters
    and outcome <> all ($2)";
 
 /// Canaries that came to an end have said what they had to: others take their place.
-async fn renew_canaries(write: &Write, run: &Run) -> Result<(), StoreError> {
+pub(super) async fn renew_canaries(write: &Write, run: &Run) -> Result<(), StoreError> {
     let id = run.redrive.id;
     let open: Vec<&str> = Outcome::ALL.into_iter().filter(|of| of.is_open()).map(Outcome::name).collect();
     write.conn.execute(UNMARK_ENDED, &[&Uid(*id.bytes()), &open]).await?;

@@ -46,7 +46,8 @@ pub(super) async fn page(conn: &Conn, query: &RedriveQuery) -> Result<Vec<Redriv
     Ok(redrives(row::read_all(conn, &found).await?))
 }
 
-/// Launched and not over, oldest first. A single retry of a job looks after itself.
+/// Launched, not over and with something to look after: those that send first, then the oldest. What stands still with
+/// nothing out waits for a person, and a single retry of a job looks after itself.
 pub(super) async fn unfinished(conn: &Conn, limit: usize) -> Result<Vec<Redrive>, StoreError> {
     let sql = format!(
         "select {COLUMNS}
@@ -54,7 +55,8 @@ pub(super) async fn unfinished(conn: &Conn, limit: usize) -> Result<Vec<Redrive>
           where r.launched_at is not null
             and r.finished_at is null
             and (r.kind <> 'single' or r.plan is not null)
-          order by r.launched_at, r.id
+            and (r.state in ('canary', 'running', 'verifying', 'cancelled') or r.sent > 0 or r.out > 0)
+          order by (r.state in ('canary', 'running')) desc, r.launched_at, r.id
           limit $1"
     );
     let found = conn.query(&sql, &[&(limit as i64)]).await?;
@@ -70,19 +72,20 @@ pub(super) async fn letters(
     limit: usize,
 ) -> Result<Vec<RedriveLetter>, StoreError> {
     let cancelled = row::find(conn, id).await?.is_some_and(|run| run.state() == RunState::Cancelled);
+    // The outcome is part of the statement: the index of open rows is of use to none that takes it as a parameter.
+    let of_outcome = outcome.map_or("true".to_owned(), |outcome| format!("t.outcome = '{}'", outcome.name()));
     let sql = format!(
         "select {LETTER_COLUMNS}
            from redrive_letters t
           where t.redrive = $1
             and t.ordinal > $2
             and t.outcome <> 'refused'
-            and ($3::text is null or t.outcome = $3)
+            and {of_outcome}
           order by t.ordinal
-          limit $4"
+          limit $3"
     );
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let binds = (Uid(*id.bytes()), outcome.map(Outcome::name), limit as i64);
-    let found = conn.query(&sql, &[&binds.0, &after, &binds.1, &binds.2]).await?;
+    let found = conn.query(&sql, &[&Uid(*id.bytes()), &after, &(limit as i64)]).await?;
     let mut letters = Vec::with_capacity(found.len());
     for row in &found {
         let letter = row::letter(row, 0)?;

@@ -13,7 +13,7 @@ use lazaret_core::letter::Strategy;
 use lazaret_core::redrive::{Outcome, RedriveKind};
 use lazaret_core::time::Time;
 
-use super::super::cell::{Cells, Uid};
+use super::super::cell::{At, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::incidents;
 use super::super::insert::column;
@@ -200,15 +200,20 @@ async fn hold(conn: &Conn, redrives: &BTreeSet<RedriveId>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Runs that are over and had put letters of these groups back under the analysis of these incidents.
+/// Runs that are over and had put letters of these groups back under the analysis of these incidents. What died before the
+/// fix in force says nothing against it.
 const GOVERNED: &str = "
 select n.n
-  from unnest($1::uuid[], $2::integer[], $3::uuid[]) with ordinality as n (redrive, grp, incident, n)
+  from unnest($1::uuid[], $2::integer[], $3::uuid[], $5::timestamptz[]) with ordinality
+    as n (redrive, grp, incident, died_at, n)
   join redrives r on r.id = n.redrive
+  join incidents i on i.id = n.incident
   join redrive_groups g on g.redrive = n.redrive and g.number = n.grp
  where r.state in ('done', 'stopped', 'cancelled')
    and g.incident = n.incident
-   and g.verdict = $4";
+   and g.verdict = $4
+   and i.fix_at is not null
+   and n.died_at > i.fix_at";
 
 /// A run that has ended cannot tell its incident of a relapse any more: the incident moves with this commit.
 async fn regress(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Result<(), StoreError> {
@@ -218,8 +223,9 @@ async fn regress(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Res
     let redrives: Vec<Uid> = column(relapsed, |(redrive, _, _)| Uid(*redrive.bytes()));
     let groups: Vec<i32> = column(relapsed, |(_, group, _)| *group as i32);
     let of: Vec<Uid> = column(relapsed, |(_, _, death)| Uid(*death.incident.bytes()));
+    let died_at: Vec<At> = column(relapsed, |(_, _, death)| At(death.died_at));
     let governed = Passed::Governed.name();
-    for row in write.conn.query(GOVERNED, &[&redrives, &groups, &of, &governed]).await? {
+    for row in write.conn.query(GOVERNED, &[&redrives, &groups, &of, &governed, &died_at]).await? {
         if let Some((_, _, death)) = relapsed.get(row.count(0)? as usize - 1) {
             write.tally.relapse(death.now());
         }
@@ -227,16 +233,19 @@ async fn regress(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Res
     Ok(())
 }
 
+/// The group of rows that no plan made: their letters went through a door, and no run judges them.
+const NO_GROUP: u32 = 0;
+
 /// What a run put back and what dies of the same again is the run's to judge; what dies of something else speaks against
-/// the fix of that.
+/// the fix of that, and what no plan had put back dies outside of any run.
 async fn blame(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Result<(), StoreError> {
     let before: Vec<&str> = relapsed.iter().map(|(_, _, death)| death.fingerprints[0].as_str()).collect();
     if before.is_empty() {
         return Ok(());
     }
     let incidents = incidents::of_fingerprints(&write.conn, &before).await?;
-    for (_, _, death) in relapsed {
-        if incidents.get(&death.fingerprints[0]) != Some(&death.incident) {
+    for (_, group, death) in relapsed {
+        if *group == NO_GROUP || incidents.get(&death.fingerprints[0]) != Some(&death.incident) {
             write.tally.die(death.now(), death.died_at);
         }
     }

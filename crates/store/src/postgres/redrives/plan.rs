@@ -106,6 +106,13 @@ update redrives
    set state = $2
  where id = $1";
 
+/// Whether a list is complete and was not launched: only then may verdicts change it.
+fn is_plan(run: &Run) -> bool {
+    run.frozen
+        && run.redrive.launched_at.is_none()
+        && matches!(run.state(), RunState::Planning | RunState::Planned)
+}
+
 /// Writes the verdicts down.
 pub(super) async fn judge(
     write: &Write,
@@ -113,7 +120,7 @@ pub(super) async fn judge(
     verdicts: &[(u32, GroupVerdict)],
 ) -> Result<Judged, StoreError> {
     let Some(run) = row::hold(&write.conn, id).await? else { return Ok(Judged::NoPlan) };
-    if !run.frozen || !matches!(run.state(), RunState::Planning | RunState::Planned) {
+    if !is_plan(&run) {
         return Ok(Judged::NoPlan);
     }
     let key = Uid(*id.bytes());
@@ -194,7 +201,10 @@ pub(super) async fn refuse_chunk(
     after: u64,
 ) -> Result<Option<u64>, StoreError> {
     let (conn, key, after) = (&write.conn, Uid(*id.bytes()), after as i64);
-    row::hold(conn, id).await?;
+    // Somebody else may have planned and launched it meanwhile.
+    if !row::hold(conn, id).await?.is_some_and(|run| is_plan(&run)) {
+        return Ok(None);
+    }
     let limit = limits::FREEZE_ROWS_PER_WRITE as i64;
     let mut chunk = Vec::new();
     for row in conn.query(NEXT_ROWS, &[&key, &after, &limit]).await? {
@@ -251,7 +261,7 @@ pub(super) async fn keep(
     plan: &str,
     at: Time,
 ) -> Result<Option<Redrive>, StoreError> {
-    let Some(run) = row::hold(&write.conn, id).await? else { return Ok(None) };
+    let Some(run) = row::hold(&write.conn, id).await?.filter(is_plan) else { return Ok(None) };
     let next = match run.state() {
         // It was planned before, and is judged anew.
         RunState::Planned => RunState::Planned,

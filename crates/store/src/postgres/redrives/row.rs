@@ -25,6 +25,8 @@ pub(super) struct Run {
     pub resumed_at: Option<Time>,
     /// Whether the list is complete.
     pub frozen: bool,
+    /// How many rows wait, also of a run that is cancelled.
+    pub left: u64,
 }
 
 impl Run {
@@ -58,9 +60,10 @@ fn read(row: &Row) -> Result<Run, StoreError> {
     for (at, outcome) in Outcome::ALL.into_iter().enumerate() {
         letters.insert(outcome, row.count(COUNTS_FROM + at)?);
     }
+    let left = letters.get(&Outcome::Waiting).copied().unwrap_or(0);
     if state == RunState::Cancelled {
         // Whatever has not had its turn has none any more, also before its row says so.
-        let left = letters.insert(Outcome::Waiting, 0).unwrap_or(0);
+        letters.insert(Outcome::Waiting, 0);
         *letters.entry(Outcome::Cancelled).or_default() += left;
     }
     let redrive = Redrive {
@@ -92,6 +95,7 @@ fn read(row: &Row) -> Result<Run, StoreError> {
         spent_until_us: row.cell(32)?,
         resumed_at: row.time_opt(33)?,
         frozen: row.cell(34)?,
+        left,
     })
 }
 

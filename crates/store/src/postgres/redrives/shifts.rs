@@ -226,7 +226,7 @@ returning r.id, r.kind = 'single' and r.plan is null and r.finished_at is null
 
 const END: &str = "
 update redrives
-   set state = $2, finished_at = $3
+   set state = case when state = 'cancelled' then state else $2 end, finished_at = $3
  where id = $1";
 
 /// Writes the counts. A single retry of a job ends here, with its letter.

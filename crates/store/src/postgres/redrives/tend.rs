@@ -17,7 +17,7 @@ use super::super::conn::Conn;
 use super::super::incidents;
 use super::super::writer::Write;
 use super::doors::day_end;
-use super::launch::{hold_going, set_state, shut, tell_incidents};
+use super::launch::{hold_going, renew_canaries, set_state, shut, tell_incidents};
 use super::plan::tell;
 use super::row::{self, Run};
 use super::shifts::end_waiting;
@@ -56,7 +56,7 @@ pub(super) async fn look(
             reason_to_stop(conn, &run).await?.is_some()
                 || match verdict(&run, at) {
                     Verdict::Wait => false,
-                    Verdict::Pass | Verdict::Pause(_) => true,
+                    Verdict::Renew | Verdict::Pass | Verdict::Pause(_) => true,
                     Verdict::None => can_end(conn, &run, at).await?,
                 }
         }
@@ -122,6 +122,8 @@ enum Verdict {
     /// None are out alone, or they passed before.
     None,
     Wait,
+    /// Those that were to speak have nothing to say.
+    Renew,
     Pass,
     Pause(String),
 }
@@ -133,6 +135,7 @@ fn verdict(run: &Run, at: Time) -> Verdict {
     let options = run.redrive.options;
     match judge(&run.redrive.canaries, options.canary_assumed) {
         CanaryVerdict::Pass => Verdict::Pass,
+        CanaryVerdict::Renew => Verdict::Renew,
         CanaryVerdict::Fail(outcome) => Verdict::Pause(format!("canary: {}", outcome.name())),
         CanaryVerdict::Wait => {
             let begun_at = run.resumed_at.or(run.redrive.launched_at).unwrap_or(at);
@@ -152,7 +155,11 @@ update redrives
 /// Whether the rest of a run may go on: its canaries succeeded, now or before, or it has none.
 async fn passed_canary(write: &mut Write, run: &Run, at: Time) -> Result<bool, StoreError> {
     let id = run.redrive.id;
-    match (verdict(run, at), run.state().after(RunAction::PassCanary), run.state().after(RunAction::Pause)) {
+    let verdict = match verdict(run, at) {
+        Verdict::Renew => renewed(write, run).await?,
+        verdict => verdict,
+    };
+    match (verdict, run.state().after(RunAction::PassCanary), run.state().after(RunAction::Pause)) {
         (Verdict::Pass, Some(next), _) => {
             write.conn.execute(PASS_CANARY, &[&Uid(*id.bytes()), &next.name(), &At(at)]).await?;
             Ok(true)
@@ -163,8 +170,17 @@ async fn passed_canary(write: &mut Write, run: &Run, at: Time) -> Result<bool, S
             Ok(false)
         }
         (Verdict::None, ..) => Ok(true),
-        (Verdict::Wait | Verdict::Pass | Verdict::Pause(_), ..) => Ok(false),
+        (Verdict::Wait | Verdict::Renew | Verdict::Pass | Verdict::Pause(_), ..) => Ok(false),
     }
+}
+
+/// Others take the place of canaries that moved before their turn; where there are none left, nothing speaks against the
+/// rest.
+async fn renewed(write: &Write, run: &Run) -> Result<Verdict, StoreError> {
+    renew_canaries(write, run).await?;
+    let canaries = again(write, run.redrive.id).await?.redrive.canaries;
+    let open = canaries.iter().any(|(outcome, letters)| outcome.is_open() && *letters > 0);
+    Ok(if open { Verdict::Wait } else { Verdict::Pass })
 }
 
 /// Finds that all were sent, and that nothing is under way any more.
@@ -212,12 +228,18 @@ async fn is_joined(conn: &Conn, run: &Run, at: Time) -> Result<bool, StoreError>
     }
 }
 
+/// A lane whose claim has no lease waits for a person, as a letter of another run of which nobody knows.
 const HAS_HEADS: &str = "
 select 1
-  from redrive_letters
- where redrive = $1
-   and outcome = 'waiting'
-   and head
+  from redrive_letters t
+ where t.redrive = $1
+   and t.outcome = 'waiting'
+   and t.head
+   and (t.lane is null or not exists (select 1
+                                        from claims c
+                                       where c.lane = t.lane
+                                         and c.step = 'sending'
+                                         and c.lease_until is null))
  limit 1";
 
 /// Whether nothing of a run can go any more although some of it waits.
@@ -245,8 +267,11 @@ pub(super) async fn wind_up(
     after: i64,
     at: Time,
 ) -> Result<Option<i64>, StoreError> {
-    row::hold(&write.conn, id).await?;
-    let more = end_waiting(write, id, after, Outcome::Cancelled, None, at).await?;
+    let held = row::hold(&write.conn, id).await?.ok_or_else(|| row::gone(id))?;
+    let more = match held.left {
+        0 => None,
+        _ => end_waiting(write, id, after, Outcome::Cancelled, None, at).await?,
+    };
     let run = again(write, id).await?;
     let out = run.count(Outcome::Out) + run.count(Outcome::Sent);
     if more.is_none() && out == 0 && run.redrive.finished_at.is_none() {
@@ -281,26 +306,29 @@ async fn close(write: &mut Write, run: &Run, at: Time) -> Result<(), StoreError>
     Ok(())
 }
 
+/// What died before the fix in force says nothing against it.
 const RELAPSED: &str = "
 select distinct g.incident
   from redrive_letters t
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+  join incidents i on i.id = g.incident
   join dead_letter_queue l on l.id = t.letter and l.created_at = uuid_time(t.letter)
   join fingerprints f on f.fingerprint = l.fingerprint
  where t.redrive = $1
-   and t.outcome = $2
-   and g.verdict = $3
+   and t.outcome = 'relapsed'
+   and g.verdict = $2
    and f.incident = g.incident
- limit $4";
+   and i.fix_at is not null
+   and t.outcome_at > i.fix_at
+ limit $3";
 
-/// The incidents whose letters the run put back under the analysis, and which died of the same again.
+/// The incidents whose letters the run put back under the analysis, and which died of the same again after the fix.
 async fn relapsed(conn: &Conn, run: &Run) -> Result<BTreeSet<IncidentId>, StoreError> {
     if run.count(Outcome::Relapsed) == 0 {
         return Ok(BTreeSet::new());
     }
     let (id, limit) = (Uid(*run.redrive.id.bytes()), limits::PLAN_GROUPS_MAX as i64);
-    let (outcome, governed) = (Outcome::Relapsed.name(), Passed::Governed.name());
-    let found = conn.query(RELAPSED, &[&id, &outcome, &governed, &limit]).await?;
+    let found = conn.query(RELAPSED, &[&id, &Passed::Governed.name(), &limit]).await?;
     found.iter().map(|row| Ok(IncidentId::from_bytes(row.id(0)?))).collect()
 }
 

@@ -67,7 +67,8 @@ pub(super) async fn renew(
     Ok(write.conn.execute(RENEW, &[&binds.0, &binds.1, &binds.2, &binds.3]).await? > 0)
 }
 
-/// Settles a letter of which nobody knew, by a person's word.
+/// Settles a letter of which nobody knows whether it was sent, or what came of it, by a person's word. What a job came to
+/// is its worker's to say.
 pub(super) async fn settle_unknown(
     write: &mut Write,
     id: RedriveId,
@@ -79,17 +80,14 @@ pub(super) async fn settle_unknown(
     verdicts::hold(write, &[letter]).await?;
     let Some(run) = row::find(&write.conn, id).await? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
-    if claimed.outcome != Outcome::Unknown || claimed.step != ClaimStep::Sending {
+    let unknown = claimed.outcome == Outcome::Unknown && claimed.step == ClaimStep::Sending;
+    let sent = claimed.outcome == Outcome::Sent && claimed.step == ClaimStep::Sent;
+    if !unknown && !(sent && job_of(&write.conn, letter).await?.is_none()) {
         return Ok(false);
     }
     let settling = Settling { run: &run, by: &by.name, at };
     let reason = match word {
-        ByPerson::Sent if run.redrive.finished_at.is_none() => {
-            settling.sent(write, &[claimed]).await?;
-            "sent"
-        }
         ByPerson::Sent => {
-            // Nobody looks after a run that is over: a letter that was sent must not stay out for ever.
             let evidence = format!("sent, says {}", by.name);
             settling.confirm(write, &[claimed], Outcome::Assumed, &evidence).await?;
             "sent"

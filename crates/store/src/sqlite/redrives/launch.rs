@@ -231,7 +231,7 @@ update redrive_letters
    and outcome not in (?2, ?3, ?4)";
 
 /// Canaries that came to an end have said what they had to: others take their place.
-fn renew_canaries(write: &Write<'_>, run: &Run) -> Result<(), StoreError> {
+pub(super) fn renew_canaries(write: &Write<'_>, run: &Run) -> Result<(), StoreError> {
     let id = run.redrive.id;
     let [waiting, out, sent] = [Outcome::Waiting, Outcome::Out, Outcome::Sent];
     write.conn.prepare_cached(UNMARK_ENDED)?.execute((

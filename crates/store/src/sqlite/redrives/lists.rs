@@ -55,7 +55,8 @@ pub(super) fn page(conn: &Connection, query: &RedriveQuery) -> Result<Vec<Redriv
     Ok(page)
 }
 
-/// Launched and not over, oldest first. A single retry of a job looks after itself.
+/// Launched and not over, those that send first, then the oldest. A single retry of a job looks after itself, and a run that
+/// stands still with nothing out needs no look.
 pub(super) fn unfinished(conn: &Connection, limit: usize) -> Result<Vec<Redrive>, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
     let mut statement = conn.prepare_cached(&format!(
@@ -64,7 +65,8 @@ pub(super) fn unfinished(conn: &Connection, limit: usize) -> Result<Vec<Redrive>
           where r.launched_at is not null
             and r.finished_at is null
             and (r.kind <> 'single' or r.plan is not null)
-          order by r.launched_at, r.id
+            and (r.state in ('canary', 'running', 'verifying', 'cancelled') or r.sent + r.out > 0)
+          order by r.state in ('canary', 'running') desc, r.launched_at, r.id
           limit ?1"
     ))?;
     let mut found = statement.query([limit as i64])?;
@@ -88,18 +90,18 @@ pub(super) fn letters(
 ) -> Result<Vec<RedriveLetter>, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
     let cancelled = row::find(conn, id)?.is_some_and(|run| run.state() == RunState::Cancelled);
+    // Written out, because an index that holds only some outcomes is not used for one that is bound.
+    let of = outcome.map_or("<> 'refused'".to_owned(), |outcome| format!("= '{}'", outcome.name()));
     let mut statement = conn.prepare_cached(&format!(
         "select {LETTER_COLUMNS}
            from redrive_letters t
           where t.redrive = ?1
             and t.ordinal > ?2
-            and t.outcome <> 'refused'
-            and (?3 is null or t.outcome = ?3)
+            and t.outcome {of}
           order by t.ordinal
-          limit ?4"
+          limit ?3"
     ))?;
-    let name = outcome.map(Outcome::name);
-    let mut found = statement.query((id.bytes(), after as i64, name, limit as i64))?;
+    let mut found = statement.query((id.bytes(), after as i64, limit as i64))?;
     let mut letters = Vec::new();
     while let Some(row) = found.next()? {
         let letter = row::letter(row, 0)?;

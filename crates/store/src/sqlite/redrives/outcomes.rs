@@ -162,10 +162,12 @@ impl Shifts {
             if ends == Some(true)
                 && let Some(done) = RunState::Verifying.after(RunAction::Finish)
             {
-                write
-                    .conn
-                    .prepare_cached("update redrives set state = ?2, finished_at = ?3 where id = ?1")?
-                    .execute((redrive.bytes(), done.name(), at.ms()))?;
+                write.conn.prepare_cached(END)?.execute((
+                    redrive.bytes(),
+                    done.name(),
+                    at.ms(),
+                    RunState::Cancelled.name(),
+                ))?;
             }
         }
         Ok(())
@@ -180,6 +182,11 @@ update redrives
        recent = substr(recent || ?14, -stop_of), updated_at = max(updated_at, ?15)
  where id = ?1
 returning kind = 'single' and plan is null and finished_at is null and waiting + out + sent + unknown = 0";
+
+const END: &str = "
+update redrives
+   set state = case when state = ?4 then state else ?2 end, finished_at = ?3
+ where id = ?1";
 
 const ADVANCE: &str = "
 update redrive_letters
@@ -291,6 +298,7 @@ pub(in crate::sqlite) fn relapse(
     letter: LetterId,
     life: u32,
     incident: IncidentId,
+    died_at: Time,
     at: Time,
 ) -> Result<bool, StoreError> {
     let Some((row, group)) = newest(write, letter, life, Outcome::may_be_out)? else { return Ok(false) };
@@ -302,22 +310,27 @@ pub(in crate::sqlite) fn relapse(
         group,
         incident.bytes(),
         Passed::Governed.name(),
+        died_at.ms(),
     ))?;
     if governs {
         incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
     }
-    Ok(true)
+    // A door's own retry has no group, and nobody looks after its incident: the death speaks for itself.
+    Ok(group > 0)
 }
 
-/// Whether a run that is over had put letters of this group back under the analysis of this incident.
+/// Whether a run that is over had put letters of this group back under the analysis of this incident, and the death speaks
+/// against the fix that is in force.
 const GOVERNS: &str = "
 select 1
   from redrives r
   join redrive_groups g on g.redrive = r.id and g.number = ?2
+  join incidents i on i.id = g.incident
  where r.id = ?1
    and r.state in ('done', 'stopped', 'cancelled')
    and g.incident = ?3
-   and g.verdict = ?4";
+   and g.verdict = ?4
+   and i.fix_at < ?5";
 
 const KIND: &str = "
 select r.kind

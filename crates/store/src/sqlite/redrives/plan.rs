@@ -110,6 +110,11 @@ pub(super) fn judge(
     if !run.frozen || !matches!(run.state(), RunState::Planning | RunState::Planned) {
         return Ok(Judged::NoPlan);
     }
+    // Until all rows are gone through it must not be launched half changed.
+    write
+        .conn
+        .prepare_cached("update redrives set state = ?2 where id = ?1")?
+        .execute((id.bytes(), RunState::Planning.name()))?;
     let mut set = write.conn.prepare_cached(
         "update redrive_groups set verdict = ?3, detail = ?4 where redrive = ?1 and number = ?2",
     )?;
@@ -154,6 +159,10 @@ update redrive_letters
 /// What is behind a refused letter of the same lane must not overtake it.
 pub(super) fn refuse_chunk(write: &Write<'_>, id: RedriveId, after: u64) -> Result<Option<u64>, StoreError> {
     let conn = write.conn;
+    // Whoever judged it at the same time may have launched it: rows of a run are not for verdicts to move.
+    if !row::find(conn, id)?.is_some_and(|run| is_judged(&run)) {
+        return Ok(None);
+    }
     let chunk: Vec<(i64, String, Option<String>, Option<String>)> = conn
         .prepare_cached(NEXT_ROWS)?
         .query_map((id.bytes(), after as i64, limits::FREEZE_ROWS_PER_WRITE as i64), |row| {
@@ -191,6 +200,11 @@ pub(super) fn refuse_chunk(write: &Write<'_>, id: RedriveId, after: u64) -> Resu
     Ok(chunk.last().map(|(ordinal, ..)| *ordinal as u64))
 }
 
+/// Whether a list is complete and about to be planned.
+fn is_judged(run: &Run) -> bool {
+    run.frozen && run.state() == RunState::Planning
+}
+
 fn goes(verdict: &str) -> bool {
     verdict == Passed::Freely.name() || verdict == Passed::Governed.name()
 }
@@ -203,14 +217,12 @@ pub(super) fn keep(
     at: Time,
 ) -> Result<Option<Redrive>, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(None) };
-    let (next, is_news) = match run.state() {
-        // It was planned before, and is judged anew.
-        RunState::Planned => (RunState::Planned, false),
-        state => match state.after(RunAction::Freeze) {
-            Some(next) => (next, true),
-            None => return Ok(None),
-        },
-    };
+    if !run.frozen {
+        return Ok(None);
+    }
+    let Some(next) = run.state().after(RunAction::Freeze) else { return Ok(None) };
+    // It may have been planned before, and be judged anew.
+    let is_news = run.redrive.plan.is_none();
     write
         .conn
         .prepare_cached("update redrives set state = ?2, plan = ?3, updated_at = ?4 where id = ?1")?

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::super::incidents;
 use super::super::writer::Write;
 use super::doors::day_end;
-use super::launch::{going, set_state, shut, tell_incidents};
+use super::launch::{going, renew_canaries, set_state, shut, tell_incidents};
 use super::outcomes::Shifts;
 use super::plan::tell;
 use super::row::{self, Run};
@@ -71,14 +71,16 @@ fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreEr
     let Some(next) = run.state().after(RunAction::PassCanary) else { return Ok(true) };
     let options = run.redrive.options;
     let why = match judge(&run.redrive.canaries, options.canary_assumed) {
-        CanaryVerdict::Pass => {
-            write
-                .conn
-                .prepare_cached(
-                    "update redrives set state = ?2, canary_passed = 1, updated_at = ?3 where id = ?1",
-                )?
-                .execute((run.redrive.id.bytes(), next.name(), at.ms()))?;
-            return Ok(true);
+        CanaryVerdict::Pass => return pass(write, run, next, at),
+        // All of them moved before their turn: nothing is verified yet.
+        CanaryVerdict::Renew => {
+            renew_canaries(write, run)?;
+            let renewed = row::expect(write.conn, run.redrive.id)?;
+            return if renewed.redrive.canaries.values().all(|letters| *letters == 0) {
+                pass(write, run, next, at)
+            } else {
+                Ok(false)
+            };
         }
         CanaryVerdict::Fail(outcome) => format!("canary: {}", outcome.name()),
         CanaryVerdict::Wait => {
@@ -94,6 +96,14 @@ fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreEr
         tell(write, run, "redrive.paused", None, at)?;
     }
     Ok(false)
+}
+
+fn pass(write: &Write<'_>, run: &Run, next: RunState, at: Time) -> Result<bool, StoreError> {
+    write
+        .conn
+        .prepare_cached("update redrives set state = ?2, canary_passed = 1, updated_at = ?3 where id = ?1")?
+        .execute((run.redrive.id.bytes(), next.name(), at.ms()))?;
+    Ok(true)
 }
 
 /// Finds that all were sent, and that nothing is under way any more.
@@ -140,6 +150,11 @@ select 1
  where redrive = ?1
    and outcome = 'waiting'
    and head = 1
+   and (lane is null or not exists (select 1
+                                      from claims c indexed by claims_by_lane
+                                     where c.lane = redrive_letters.lane
+                                       and c.step = 'sending'
+                                       and c.lease_until is null))
  limit 1";
 
 const WAITING: &str = "
@@ -157,7 +172,8 @@ update redrive_letters
  where redrive = ?1
    and ordinal = ?2";
 
-/// What waits when nothing can go any more waits behind a letter of which nobody knows: that does not hold up the end.
+/// What waits when nothing can go any more waits behind a letter of which nobody knows, of this run or another: that does not
+/// hold up the end.
 fn block_rest(write: &Write<'_>, run: &Run, at: Time) -> Result<(), StoreError> {
     let id = run.redrive.id;
     let stuck = run.state().claims()
@@ -205,7 +221,11 @@ pub(super) fn wind_up(
     after: i64,
     at: Time,
 ) -> Result<Option<i64>, StoreError> {
-    let more = end_waiting(write, id, after, Outcome::Cancelled, None, at)?;
+    let waits = write
+        .conn
+        .prepare_cached("select 1 from redrives where id = ?1 and waiting > 0")?
+        .exists([id.bytes()])?;
+    let more = if waits { end_waiting(write, id, after, Outcome::Cancelled, None, at)? } else { None };
     let run = row::expect(write.conn, id)?;
     let out = run.count(Outcome::Out) + run.count(Outcome::Sent);
     if more.is_none() && out == 0 && run.redrive.finished_at.is_none() {
@@ -244,21 +264,24 @@ select distinct g.incident
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
   join dead_letter_queue l on l.id = t.letter
   join fingerprints f on f.fingerprint = l.fingerprint
+  join incidents i on i.id = g.incident
  where t.redrive = ?1
-   and t.outcome = ?2
-   and g.verdict = ?3
+   and t.outcome = 'relapsed'
+   and g.verdict = ?2
    and f.incident = g.incident
- limit ?4";
+   and t.outcome_at > i.fix_at
+ limit ?3";
 
-/// The incidents whose letters the run put back under the analysis, and which died of the same again.
+/// The incidents whose letters the run put back under the analysis, and which died of the same again: after the fix that is
+/// in force, because what came before it was answered by it.
 fn relapsed(conn: &Connection, run: &Run) -> Result<BTreeSet<IncidentId>, StoreError> {
     if run.count(Outcome::Relapsed) == 0 {
         return Ok(BTreeSet::new());
     }
-    let (outcome, governed) = (Outcome::Relapsed.name(), Passed::Governed.name());
+    let governed = Passed::Governed.name();
     let mut statement = conn.prepare_cached(RELAPSED)?;
     let found = statement
-        .query_map((run.redrive.id.bytes(), outcome, governed, limits::PLAN_GROUPS_MAX as i64), |row| {
+        .query_map((run.redrive.id.bytes(), governed, limits::PLAN_GROUPS_MAX as i64), |row| {
             row.get(0).map(IncidentId::from_bytes)
         })?;
     Ok(found.collect::<Result<_, _>>()?)

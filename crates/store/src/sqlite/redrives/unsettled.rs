@@ -65,7 +65,7 @@ pub(super) fn renew(
     Ok(renewed > 0)
 }
 
-/// Settles a letter of which nobody knew, by a person's word.
+/// Settles a letter of which nobody knew, or that nothing proves, by a person's word.
 pub(super) fn settle_unknown(
     write: &mut Write<'_>,
     id: RedriveId,
@@ -76,17 +76,18 @@ pub(super) fn settle_unknown(
 ) -> Result<bool, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, letter)? else { return Ok(false) };
-    if claimed.listed.outcome != Outcome::Unknown || claimed.step != ClaimStep::Sending {
+    let unknown = claimed.listed.outcome == Outcome::Unknown && claimed.step == ClaimStep::Sending;
+    // A proof that never comes must not hold the letter for ever. What a job came to is its worker's to say.
+    let unproved = claimed.listed.outcome == Outcome::Sent
+        && claimed.step == ClaimStep::Sent
+        && job_of(write, letter)?.is_none();
+    if !unknown && !unproved {
         return Ok(false);
     }
     let mut settling = Settling { run: &run, by: &by.name, at, shifts: Shifts::default() };
     let reason = match word {
-        ByPerson::Sent if run.redrive.finished_at.is_none() => {
-            settling.sent(write, letter, &claimed)?;
-            "sent"
-        }
         ByPerson::Sent => {
-            // Nobody looks after a run that is over: a letter that was sent must not stay out for ever.
+            // Nothing else may ever tell of it: a letter that was sent must not stay out for ever.
             let evidence = format!("sent, says {}", by.name);
             settling.confirm(write, letter, &claimed, Outcome::Assumed, &evidence)?;
             "sent"
