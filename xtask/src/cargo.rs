@@ -18,7 +18,8 @@ pub(crate) fn torture_args() -> Vec<String> {
     let args = ["test", "--release", "--locked", "--package", "lazaret", "--test", "cli"];
     with_trailing(
         &args,
-        &["torture::", "race::", "many::", "away::", "--nocapture", "--test-threads=1"].map(str::to_owned),
+        &["torture::", "race::", "many::", "away::", "redrive_kill::", "--nocapture", "--test-threads=1"]
+            .map(str::to_owned),
     )
 }
 
@@ -77,7 +78,7 @@ mod tests {
     fn torture_runs_the_torture_tests_alone() {
         assert_eq!(
             torture_args().join(" "),
-            "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: --nocapture --test-threads=1"
+            "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: redrive_kill:: --nocapture --test-threads=1"
         );
     }
 

@@ -24,10 +24,11 @@ Tasks:
       then in a race of workers and operators for jobs, and look for jobs that are lost,
       in two places or run twice. Then the same with three servers on one PostgreSQL, of
       which one is killed again and again; with PostgreSQL stopped and started again; and
-      with a standby that takes over.
+      with a standby that takes over. At last kill it while letters are put back, on both
+      stores, and look for letters that never arrived or arrived twice.
       --rounds N       how often to kill it; three times for every 20 in the race, one of
-                       three for every 7, and PostgreSQL is stopped for every 5
-                       [default: 200]
+                       three for every 7, and PostgreSQL is stopped for every 5; as often
+                       in redrives, half of it on each store [default: 200]
       --seed N         when to kill it; a random one is printed [default: random]
 
   bench [BENCH-ARGS…]

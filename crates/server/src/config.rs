@@ -12,6 +12,7 @@ mod grouping;
 mod jobs;
 mod layer;
 mod problem;
+mod redrive;
 mod replay;
 mod schema;
 mod show;
@@ -40,6 +41,7 @@ pub use event_path::{BadEventPath, EventPath};
 pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
 pub use problem::ConfigError;
+pub use redrive::RedriveConfig;
 pub use store_url::{PostgresUrl, StoreUrl};
 
 use layer::{Given, Setting, Settings};
@@ -74,6 +76,7 @@ pub struct Config {
     pub events: EventsConfig,
     pub audit: AuditConfig,
     pub jobs: JobsConfig,
+    pub redrive: RedriveConfig,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
 }
@@ -315,6 +318,7 @@ impl Default for Config {
             events: EventsConfig { keep: limits::EVENTS_KEPT },
             audit: AuditConfig::default(),
             jobs: JobsConfig::default(),
+            redrive: RedriveConfig::default(),
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
         }
     }

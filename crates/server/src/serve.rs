@@ -116,6 +116,7 @@ where
     opened.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
     greet(&app, bound);
     app.store.drop_unfrozen(opened.abandoned_before(app.clock.now())).await?;
+    opened.end_leases(app.clock.now()).await?;
     let live = Live::new(Arc::clone(&app));
     let mut loops = run::start(&live);
     if let Some(reloading) = reloading

@@ -53,4 +53,14 @@ impl Opened {
             None => now.plus_ms(-REQUEST_MS_CEILING.cast_signed()),
         }
     }
+    /// Ends the leases that an earlier process left, so that its letters go on at once. In a shared store whoever holds
+    /// them may live.
+    pub(crate) async fn end_leases(&self, now: Time) -> Result<(), StoreError> {
+        let Some(store) = &self.embedded else { return Ok(()) };
+        let letters = store.end_leases(now).await?;
+        if letters > 0 {
+            tracing::info!(letters, "{letters} letters were on their way when the server ended; taken on");
+        }
+        Ok(())
+    }
 }

@@ -214,7 +214,7 @@ fn what_a_dead_javascript_worker_held_is_done_by_another_or_dead_when_no_attempt
 
 fn check_graceful_end(language: Language) {
     let server = Server::start();
-    let begun = push(&server, "demo.wait", json!([2]), json!({"visibility_timeout_ms": 1000}));
+    let begun = push(&server, "demo.wait", json!([4]), json!({"visibility_timeout_ms": 3000}));
     let waiting = push(&server, "demo.greet", json!(["Ada"]), json!({}));
     let mut worker = Worker::start(language, &server);
     worker.says(&format!("began {begun}"));

@@ -19,6 +19,7 @@ mod many;
 mod race;
 mod receiver;
 mod redrive;
+mod redrive_kill;
 mod reload;
 mod rules;
 mod rules_040;

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use crate::running::{Desk, Server};
 
@@ -24,36 +25,75 @@ type Rule = Box<dyn Fn(&Received) -> u16 + Send + Sync>;
 
 pub struct Receiver {
     pub url: String,
-    received: Arc<Mutex<Vec<Received>>>,
-    rule: Arc<Mutex<Rule>>,
+    shared: Arc<Shared>,
 }
+
+struct Shared {
+    seen: Mutex<Seen>,
+    /// Told of every request that came and of every connection that ended.
+    changed: Condvar,
+    rule: Mutex<Rule>,
+}
+
+#[derive(Default)]
+struct Seen {
+    received: Vec<Received>,
+    /// Connections that are not closed.
+    open: usize,
+}
+
+/// How long something is waited for that has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Receiver {
     /// Answers everything with 204 until it is told otherwise.
     pub fn start() -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let receiver = Receiver {
-            url: format!("http://{}/events", listener.local_addr().unwrap()),
-            received: Arc::default(),
-            rule: Arc::new(Mutex::new(Box::new(|_| 204))),
-        };
-        let (received, rule) = (Arc::clone(&receiver.received), Arc::clone(&receiver.rule));
+        let url = format!("http://{}/events", listener.local_addr().unwrap());
+        let rule: Rule = Box::new(|_| 204);
+        let shared =
+            Arc::new(Shared { seen: Mutex::default(), changed: Condvar::new(), rule: Mutex::new(rule) });
+        let receiver = Receiver { url, shared: Arc::clone(&shared) };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (received, rule) = (Arc::clone(&received), Arc::clone(&rule));
-                std::thread::spawn(move || answer(stream.unwrap(), &received, &rule));
+                let shared = Arc::clone(&shared);
+                shared.seen.lock().unwrap().open += 1;
+                std::thread::spawn(move || {
+                    answer(stream.unwrap(), &shared);
+                    shared.seen.lock().unwrap().open -= 1;
+                    shared.changed.notify_all();
+                });
             }
         });
         receiver
     }
 
     pub fn answers(&self, rule: impl Fn(&Received) -> u16 + Send + Sync + 'static) {
-        *self.rule.lock().unwrap() = Box::new(rule);
+        *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
     /// Everything that came so far.
     pub fn received(&self) -> Vec<Received> {
-        self.received.lock().unwrap().clone()
+        self.shared.seen.lock().unwrap().received.clone()
+    }
+
+    /// Waits until so many more have come.
+    pub fn wait_for_more(&self, more: usize) {
+        let goal = self.shared.seen.lock().unwrap().received.len() + more;
+        self.wait(&format!("{more} more"), |seen| seen.received.len() >= goal);
+    }
+
+    /// Waits until everybody who sent something has gone, and so all that they sent is written down.
+    pub fn wait_until_alone(&self) {
+        self.wait("nobody", |seen| seen.open == 0);
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn(&Seen) -> bool) {
+        let seen = self.shared.seen.lock().unwrap();
+        let (seen, waited) =
+            self.shared.changed.wait_timeout_while(seen, PATIENCE, |seen| !is_so(seen)).unwrap();
+        let (came, open) = (seen.received.len(), seen.open);
+        assert!(!waited.timed_out(), "waiting for {what}: {came} came, {open} connections are open");
     }
 
     /// A server whose reported letters go back here. `settings` is more of `[sources.report]`.
@@ -69,12 +109,13 @@ impl Receiver {
 }
 
 /// Answers requests of one connection until it is closed.
-fn answer(stream: TcpStream, received: &Mutex<Vec<Received>>, rule: &Mutex<Rule>) {
+fn answer(stream: TcpStream, shared: &Shared) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     while let Some(request) = read(&mut reader) {
-        let status = rule.lock().unwrap()(&request);
-        received.lock().unwrap().push(request);
+        let status = shared.rule.lock().unwrap()(&request);
+        shared.seen.lock().unwrap().received.push(request);
+        shared.changed.notify_all();
         let head = format!("HTTP/1.1 {status} Answered\r\ncontent-length: 0\r\n\r\n");
         if stream.write_all(head.as_bytes()).is_err() {
             return;

@@ -31,11 +31,11 @@ fn incident(server: &Server, letter_type: &str, letters: usize) -> String {
     listed["items"][0]["incidentId"].as_str().unwrap().to_owned()
 }
 
-fn diagnose(server: &Server, id: &str) {
+pub fn diagnose(server: &Server, id: &str) {
     server.run_with_input(&["incident", "diagnose", id, "--file", "-"], ANALYSIS.as_bytes()).ok();
 }
 
-fn fix(server: &Server, id: &str) {
+pub fn fix(server: &Server, id: &str) {
     server.run(&["incident", "fix", id, "--ref", "deploy 7"]).ok();
 }
 
@@ -48,7 +48,7 @@ fn planned(server: &Server, id: &str, more: &[&str]) -> String {
 }
 
 #[track_caller]
-fn has(text: &str, parts: &[&str]) {
+pub fn has(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

@@ -1,17 +1,18 @@
 //! Limits of what is sent to destinations.
 
-use super::CLAIM_LEASE_MS;
+use super::{CLAIM_LEASE_MS, CLAIM_LEASE_MS_MIN, CLAIM_SLACK_MS};
 
 /// How long one letter may take from the connection to the end of the answer, unless set.
 pub const DESTINATION_MS: u64 = 30_000;
 
-/// At most: a claim runs out after a minute, and by then its letter must not be under way any more.
+/// At most: a claim runs out after a minute unless set, and by then its letter must not be under way any more.
 pub const DESTINATION_MS_MAX: u64 = 50_000;
 
 /// How long a letter waits for a free connection; with the longest sending it stays below the lease.
 pub const DESTINATION_WAIT_MS: u64 = 5_000;
 
-const _: () = assert!(DESTINATION_WAIT_MS + DESTINATION_MS_MAX < CLAIM_LEASE_MS as u64);
+const _: () = assert!(DESTINATION_WAIT_MS + DESTINATION_MS_MAX + CLAIM_SLACK_MS <= CLAIM_LEASE_MS);
+const _: () = assert!(DESTINATION_WAIT_MS + CLAIM_SLACK_MS < CLAIM_LEASE_MS_MIN);
 
 /// How long a connection may take to be made; never more than half of the whole, because a time-out of the whole is
 /// not known to have been one of the connection.

@@ -65,8 +65,17 @@ pub const STOP_OUTCOMES: u32 = 50;
 /// With fewer outcomes than this, shares are counted as if there were so many: one of two is no trend.
 pub const STOP_OUTCOMES_MIN: u32 = 10;
 
-/// How long an instance that claimed letters has to send them.
-pub const CLAIM_LEASE_MS: i64 = 60_000;
+/// How long an instance that claimed letters has to begin with them, and then to send them, unless set.
+pub const CLAIM_LEASE_MS: u64 = 60_000;
+
+/// What of a lease is left for the store: a letter is on its way only after a commit.
+pub const CLAIM_SLACK_MS: u64 = 1_000;
+
+/// At least: a letter may wait for a free connection, and has to be sent after that.
+pub const CLAIM_LEASE_MS_MIN: u64 = 7_000;
+
+/// At most: what an instance that died had claimed lies for twice as long.
+pub const CLAIM_LEASE_MS_MAX: u64 = 600_000;
 
 /// Groups of one plan (incident, source and subscriber): each is judged by itself and shown.
 pub const PLAN_GROUPS_MAX: usize = 10_000;

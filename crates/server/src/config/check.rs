@@ -12,7 +12,7 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, destination, grouping, jobs, replay, value,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, destination, grouping, jobs, redrive, replay, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -26,7 +26,7 @@ const EVENTS_KEPT: RangeInclusive<u64> = limits::EVENTS_KEPT_FLOOR..=limits::EVE
 pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
     let defaults = Config::default();
     let mut check = Check { settings, problems };
-    Config {
+    let config = Config {
         listen: check.scalar("listen", value::listen).unwrap_or(defaults.listen),
         data: check.scalar("data", value::filled).map_or(defaults.data, Into::into),
         store: check.scalar("store", StoreUrl::parse).unwrap_or(defaults.store),
@@ -53,8 +53,11 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
         },
         audit: AuditConfig { key_file: check.scalar("audit.key_file", value::filled).map(Into::into) },
         jobs: jobs::check(settings, check.problems),
+        redrive: redrive::check(settings, check.problems),
         sources: check.sources(defaults.sources),
-    }
+    };
+    redrive::check_timeouts(&config, settings, problems);
+    config
 }
 
 struct Check<'a> {

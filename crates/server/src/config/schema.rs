@@ -106,6 +106,7 @@ const KEYS: &[Key] = &[
             key("allowed_origins", Shape::Texts),
         ]),
     ),
+    key("redrive", Shape::Table(&[key("lease", Shape::Length)])),
     key(
         "sources",
         Shape::Named(

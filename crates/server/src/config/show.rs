@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::destination::{self, ShownDestination};
 use super::jobs::{self, ShownJobs};
+use super::redrive::{self, ShownRedrive};
 use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
 
 pub(super) fn to_toml(config: &Config) -> String {
@@ -35,6 +36,7 @@ pub(super) fn to_toml(config: &Config) -> String {
             key_file: config.audit.key_file.as_ref().map(|path| path.to_string_lossy().into_owned()),
         },
         jobs: jobs::shown(&config.jobs),
+        redrive: redrive::shown(&config.redrive),
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
     };
     toml::to_string(&shown).expect("texts and small integers can always be written")
@@ -59,6 +61,7 @@ struct Shown<'a> {
     events: ShownEvents,
     audit: ShownAudit,
     jobs: ShownJobs<'a>,
+    redrive: ShownRedrive,
     sources: BTreeMap<&'a str, ShownSource<'a>>,
 }
 

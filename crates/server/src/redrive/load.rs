@@ -20,7 +20,7 @@ use crate::destination::{Destination, Named, Outgoing, Sent, Way};
 /// Originals that are read at once.
 const READS: usize = 8;
 
-/// How long a send is waited for at most. A destination has a limit of its own below it.
+/// How long a send is waited for at most, and never longer than the lease. A destination has a limit of its own below it.
 const SEND_MS_MAX: u64 = limits::DESTINATION_MS_MAX + limits::DESTINATION_WAIT_MS;
 
 /// Claimed and read: it can be sent.
@@ -28,6 +28,7 @@ pub(super) struct Ready {
     pub outgoing: Outgoing,
     /// Later its lease would not last.
     pub begin_before: Time,
+    send_ms_max: u64,
     destination: Arc<dyn Destination>,
 }
 
@@ -36,7 +37,7 @@ impl Ready {
     pub(super) async fn send(self, clock: Clock) -> Settled {
         let started = Instant::now();
         let sending = self.destination.send(&self.outgoing);
-        let sent = match tokio::time::timeout(Duration::from_millis(SEND_MS_MAX), sending).await {
+        let sent = match tokio::time::timeout(Duration::from_millis(self.send_ms_max), sending).await {
             Ok(sent) => sent,
             Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
         };
@@ -45,7 +46,7 @@ impl Ready {
         let outcome = match sent.outcome(now, duration_ms) {
             // Whoever took the claim over may be sending it, and only they can say that it was not sent.
             SendOutcome::Failed { .. } | SendOutcome::Unsent
-                if now.since(self.begin_before) > limits::CLAIM_LEASE_MS =>
+                if now.since(self.begin_before) > self.send_ms_max.cast_signed() =>
             {
                 SendOutcome::Unknown { why: "the answer came when the claim was over".to_owned() }
             }
@@ -89,12 +90,13 @@ pub(super) async fn load(
     taken: Vec<Taken>,
     begin_before: Time,
 ) -> Result<(Vec<Ready>, Vec<Settled>), StoreError> {
+    let send_ms_max = SEND_MS_MAX.min(app.config.redrive.lease_ms.saturating_sub(limits::CLAIM_SLACK_MS));
     let (mut ready, mut unfit) = (Vec::with_capacity(taken.len()), Vec::new());
     let mut reads = stream::iter(taken).map(|taken| read(app, run, edit, taken)).buffered(READS);
     while let Some(read) = reads.next().await {
         match read? {
             Read::Ready { outgoing, destination } => {
-                ready.push(Ready { outgoing, destination, begin_before });
+                ready.push(Ready { outgoing, destination, begin_before, send_ms_max });
             }
             Read::Unreadable(letter, why) => {
                 tracing::error!(letter.id = %letter, redrive.id = %run, "letter {letter} cannot be sent: {why}");

@@ -309,13 +309,13 @@ async fn look_at(
     if limit == 0 || !claims || !waits {
         return Ok(Some(found));
     }
-    let now = app.clock.now();
+    let (now, lease_ms) = (app.clock.now(), app.config.redrive.lease_ms.cast_signed());
     // Twice the lease: a letter is begun in the first half only, so that the second is there to send it.
-    let lease_until = now.plus_ms(2 * limits::CLAIM_LEASE_MS);
+    let lease_until = now.plus_ms(2 * lease_ms);
     let next = app.store.take_letters(id, limit, lease_until, now).await?;
     found.moved = next.taken.len() as u64 + next.put_back + next.skipped;
     found.next_at = next.next_at;
-    let begin_before = now.plus_ms(limits::CLAIM_LEASE_MS);
+    let begin_before = now.plus_ms(lease_ms);
     (found.ready, found.unfit) = load(app, id, edit, next.taken, begin_before).await?;
     Ok(Some(found))
 }

@@ -111,7 +111,7 @@ pub(crate) async fn look_after_claims(app: &App) -> Result<bool, StoreError> {
 /// Those that are still without a holder, and ours now: another instance may have taken one on, and be sending it.
 async fn renewed(app: &App, run: RedriveId, expired: Vec<Settled>) -> Result<Vec<Settled>, StoreError> {
     let now = app.clock.now();
-    let lease_until = now.plus_ms(limits::CLAIM_LEASE_MS);
+    let lease_until = now.plus_ms(app.config.redrive.lease_ms.cast_signed());
     let mut ours = Vec::with_capacity(expired.len());
     for (letter, outcome) in expired {
         if app.store.renew_claim(run, letter, lease_until, now).await? {
@@ -133,7 +133,7 @@ async fn send_again(app: &App, run: RedriveId, again: Vec<Taken>) -> Result<(), 
             return Ok(());
         }
         let (now, mut ours) = (app.clock.now(), Vec::with_capacity(chunk.len()));
-        let lease_until = now.plus_ms(limits::CLAIM_LEASE_MS);
+        let lease_until = now.plus_ms(app.config.redrive.lease_ms.cast_signed());
         for taken in chunk {
             if app.store.renew_claim(run, taken.letter, lease_until, now).await? {
                 ours.push(taken.clone());

@@ -37,7 +37,7 @@ async fn what_was_being_sent_when_an_instance_died_is_unknown() {
     crash_while_sending(&rig).await;
     rig.tick().await;
     assert_eq!(rig.letters(id).await, [("out", 1)], "its lease still holds");
-    rig.test.pass(2 * limits::CLAIM_LEASE_MS + 1);
+    rig.test.pass(2 * limits::CLAIM_LEASE_MS.cast_signed() + 1);
     rig.tick().await;
     assert_eq!(rig.letters(id).await, [("unknown", 1)]);
     assert_eq!((rig.to.numbers().len(), rig.status(one).await), (1, Status::Reprocessing));
@@ -52,7 +52,7 @@ async fn where_the_destination_knows_a_repetition_it_is_sent_again_under_the_sam
     let id = rig.launched(at_once()).await;
     crash_while_sending(&rig).await;
     rig.to.does(0, Does::Deliver);
-    rig.test.pass(2 * limits::CLAIM_LEASE_MS + 1);
+    rig.test.pass(2 * limits::CLAIM_LEASE_MS.cast_signed() + 1);
     rig.tick().await;
     assert_eq!(rig.letters(id).await, [("succeeded", 1)]);
     assert_eq!(rig.to.keys(), [format!("{one}:1:1"), format!("{one}:1:1")]);
@@ -70,7 +70,7 @@ async fn what_was_only_claimed_when_an_instance_died_is_sent_by_the_next() {
     let id = rig.launched(Wanted { concurrency: Some(1), ..at_once() }).await;
     crash_while_sending(&rig).await;
     assert_eq!(rig.letters(id).await, [("out", 4)]);
-    rig.test.pass(2 * limits::CLAIM_LEASE_MS + 1);
+    rig.test.pass(2 * limits::CLAIM_LEASE_MS.cast_signed() + 1);
     rig.tick().await;
     assert_eq!(rig.letters(id).await, [("unknown", 1), ("succeeded", 3)]);
     let mut numbers = rig.to.numbers();
@@ -97,7 +97,7 @@ async fn a_store_that_fails_at_any_commit_loses_nothing() {
             looks += 1;
             match redrive::tick(&rig.app).await {
                 Ok(Progress::Idle) if looks > fail_at => break,
-                Ok(_) | Err(_) => rig.test.pass(2 * limits::CLAIM_LEASE_MS + 1),
+                Ok(_) | Err(_) => rig.test.pass(2 * limits::CLAIM_LEASE_MS.cast_signed() + 1),
             }
             assert!(looks < 100, "it does not come to an end");
         }

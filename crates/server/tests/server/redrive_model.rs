@@ -260,7 +260,7 @@ impl Model {
             Step::Does(n, does) => self.rig.to.does(n, does),
             Step::Work => self.tick().await,
             Step::Crash => self.crash().await,
-            Step::Expire => self.rig.test.pass(2 * limits::CLAIM_LEASE_MS + 1),
+            Step::Expire => self.rig.test.pass(2 * limits::CLAIM_LEASE_MS.cast_signed() + 1),
             Step::Pause => self.step_all(RunStep::Pause("lunch".into())).await,
             Step::Resume => self.step_all(RunStep::Resume).await,
             Step::Cancel => self.step_all(RunStep::Cancel(None)).await,

@@ -36,6 +36,14 @@ use crate::redrive_store::RedriveStore;
 use freeze::Froze;
 use plan::Judged;
 
+impl SqliteStore {
+    /// Ends the leases of all claims, and says how many those were. For a process that has just opened the store and has
+    /// sent nothing yet: it holds the folder, so whoever claimed them is gone.
+    pub async fn end_leases(&self, at: Time) -> Result<usize, StoreError> {
+        self.writer.write(1, move |write| unsettled::end_leases(write, at)).await
+    }
+}
+
 #[async_trait]
 impl RedriveStore for SqliteStore {
     async fn step_incident(

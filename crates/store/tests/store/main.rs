@@ -43,6 +43,7 @@ mod sqlite_groups;
 mod sqlite_index;
 mod sqlite_jobs;
 mod sqlite_opening;
+mod sqlite_redrives;
 mod sqlite_schema;
 mod sqlite_story;
 mod sqlite_trash;

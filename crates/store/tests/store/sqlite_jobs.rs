@@ -15,7 +15,7 @@ use crate::jobs::{enqueue, failure, fetch, new, stored, told};
 use crate::rig::{Rig, at};
 
 /// A rig, and the same store with what only the embedded one has.
-async fn rig() -> (Rig, Arc<SqliteStore>, tempfile::TempDir) {
+pub async fn rig() -> (Rig, Arc<SqliteStore>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(folder.path(), Mode::Test).unwrap());
     let same = Arc::clone(&store);

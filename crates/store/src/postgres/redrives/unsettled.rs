@@ -82,7 +82,8 @@ pub(super) async fn settle_unknown(
     let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
     let unknown = claimed.outcome == Outcome::Unknown && claimed.step == ClaimStep::Sending;
     let sent = claimed.outcome == Outcome::Sent && claimed.step == ClaimStep::Sent;
-    if !unknown && !(sent && job_of(&write.conn, letter).await?.is_none()) {
+    let unproved = sent && job_of(&write.conn, letter).await?.is_none();
+    if !unknown && !unproved {
         return Ok(false);
     }
     let settling = Settling { run: &run, by: &by.name, at };

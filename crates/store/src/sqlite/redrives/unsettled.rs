@@ -46,6 +46,16 @@ pub(super) fn expired(conn: &Connection, at: Time, limit: usize) -> Result<Vec<E
     Ok(found.collect::<Result<_, _>>()?)
 }
 
+const END_LEASES: &str = "
+update claims
+   set lease_until = ?1
+ where lease_until > ?1";
+
+/// Ends every lease that is not over; says how many.
+pub(super) fn end_leases(write: &Write<'_>, at: Time) -> Result<usize, StoreError> {
+    Ok(write.conn.prepare_cached(END_LEASES)?.execute([at.plus_ms(-1).ms()])?)
+}
+
 const RENEW: &str = "
 update claims
    set lease_until = ?3
