@@ -41,14 +41,21 @@ pub struct VerifyArgs {
 }
 
 pub async fn run(args: VerifyArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let (verdict, text) = match client.get(&["audit", "verify"], &[]).await {
-        Ok(answer) => (answer.read::<AuditVerdict>()?, answer.text()?.to_owned()),
-        // Only for a server of this machine is the folder here the store that was meant.
-        Err(ClientError::Unreachable { .. }) if client.is_local() => {
+    let names_a_store = args.data.is_some() || args.store.is_some() || args.config.is_some();
+    // Whoever names a store means that one, whatever server answers here.
+    let asked = if names_a_store { None } else { Some(client.get(&["audit", "verify"], &[]).await) };
+    let (verdict, text) = match asked {
+        None => {
             let json = offline(args, screen).await?;
             (serde_json::from_value(json.clone())?, json.to_string())
         }
-        Err(error) => return Err(error.into()),
+        Some(Ok(answer)) => (answer.read::<AuditVerdict>()?, answer.text()?.to_owned()),
+        // Only for a server of this machine is the folder here the store that was meant.
+        Some(Err(ClientError::Unreachable { .. })) if client.is_local() => {
+            let json = offline(args, screen).await?;
+            (serde_json::from_value(json.clone())?, json.to_string())
+        }
+        Some(Err(error)) => return Err(error.into()),
     };
     match screen.format {
         Format::Json => screen.json(&text)?,

@@ -52,6 +52,8 @@ enum End {
     Over(Box<Redrive>),
     /// Somebody has to resume it, and nobody watches who could.
     Paused(Box<Redrive>),
+    /// Nobody has started it.
+    Unstarted,
     /// The person left; the run goes on.
     Left,
 }
@@ -67,6 +69,10 @@ pub async fn to_the_end(id: &str, client: &Client, screen: &mut Screen) -> anyho
         End::Paused(redrive) => {
             screen.note(&format!("it is paused; go on with it: lazaret redrive resume {safe}"));
             tell(&redrive, screen)?;
+            return Ok(Outcome::Incomplete);
+        }
+        End::Unstarted => {
+            screen.note(&format!("it is only planned; start it: lazaret redrive start {safe} --count N"));
             return Ok(Outcome::Incomplete);
         }
         End::Over(redrive) => redrive,
@@ -143,6 +149,7 @@ async fn look(id: &str, client: &Client, screen: &mut Screen) -> anyhow::Result<
         }
         let end = match redrive.state.as_str() {
             "done" | "stopped" | "cancelled" => Some(End::Over(Box::new(redrive))),
+            "planned" => Some(End::Unstarted),
             "paused" if !is_live => Some(End::Paused(Box::new(redrive))),
             _ if screen.is_reader_gone() => Some(End::Left),
             _ => None,
