@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Admitted, Captured, Outcome, Receipt, admit};
 use lazaret_store::StoreError;
 
@@ -13,6 +14,18 @@ use crate::app::App;
 pub async fn capture(app: &App, captured: Vec<Captured>) -> Result<Vec<Receipt>, StoreError> {
     let Some(source) = captured.first().map(|one| one.source.clone()) else { return Ok(Vec::new()) };
     let admitted = admit_all(app, captured).await?;
+    let receipts = app.store.insert(admitted).await?;
+    log(&source, &receipts);
+    Ok(receipts)
+}
+
+/// Stores what is told of a letter that is known, under its own key: the names that its key was made of may have been cut.
+pub async fn capture_of(app: &App, captured: Captured, key: CaptureKey) -> Result<Vec<Receipt>, StoreError> {
+    let source = captured.source.clone();
+    let mut admitted = admit_all(app, vec![captured]).await?;
+    for one in &mut admitted {
+        one.key = key;
+    }
     let receipts = app.store.insert(admitted).await?;
     log(&source, &receipts);
     Ok(receipts)

@@ -17,6 +17,7 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::time::Time;
 use lazaret_store::redrive::SendOutcome;
 
+pub(crate) use headers::is_passed_on;
 pub use http::{HttpDestination, Tls};
 pub use registry::{Destinations, JOBS, Named, NoWayBack, Way};
 

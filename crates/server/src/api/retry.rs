@@ -23,6 +23,7 @@ use super::wire::edit::{Bodies, EditBody, EditList};
 use super::wire::redrive::RedriveBody;
 use crate::access::Caller;
 use crate::app::App;
+use crate::destination::is_passed_on;
 use crate::redrive::{self, Edited, SingleRequest};
 
 /// Puts one letter back, as it is or changed.
@@ -102,6 +103,9 @@ fn read_header(name: String, value: Value) -> Result<(String, Option<String>), P
     }
     match value {
         Value::Null => Ok((name, None)),
+        Value::String(_) if !is_passed_on(&name) => Err(bad(&path, "is never sent on").hint(
+            "headers of the connection and headers that open doors are the destination's own: they come from the configuration",
+        )),
         Value::String(text) if HeaderValue::from_str(&text).is_ok() => Ok((name, Some(text))),
         Value::String(_) => Err(bad(&path, "cannot be sent as a header")),
         other => Err(wrong(&path, "a text, or null to take it away", &other)),

@@ -36,8 +36,10 @@ const OF_THE_CONNECTION: [&str; 19] = [
 ];
 
 /// Headers that open doors. Whoever may report a letter must not speak in the name of another.
-const OF_TRUST: [&str; 15] = [
+const OF_TRUST: [&str; 26] = [
     "authorization",
+    "cf-connecting-ip",
+    "client-ip",
     "cookie",
     "cookie2",
     "forwarded",
@@ -45,12 +47,21 @@ const OF_TRUST: [&str; 15] = [
     "origin",
     "proxy-authorization",
     "referer",
+    "remote-user",
     "set-cookie",
+    "true-client-ip",
     "x-api-key",
     "x-auth-token",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-http-method",
     "x-http-method-override",
+    "x-method-override",
     "x-original-url",
+    "x-originating-ip",
     "x-real-ip",
+    "x-remote-addr",
+    "x-remote-user",
     "x-rewrite-url",
 ];
 
@@ -107,6 +118,11 @@ fn passed_on(original: &[(String, String)]) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Whether a letter may carry a header of this name on.
+pub(crate) fn is_passed_on(name: &str) -> bool {
+    is_safe(&name.to_ascii_lowercase())
 }
 
 /// `name` is in lower case.

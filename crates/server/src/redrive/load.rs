@@ -20,6 +20,9 @@ use crate::destination::{Destination, Named, Outgoing, Sent, Way};
 /// Originals that are read at once.
 const READS: usize = 8;
 
+/// Bytes of bodies that are held for one batch of a run: the rest waits for the next.
+const BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// How long a send is waited for at most, and never longer than the lease. A destination has a limit of its own below it.
 const SEND_MS_MAX: u64 = limits::DESTINATION_MS_MAX + limits::DESTINATION_WAIT_MS;
 
@@ -93,9 +96,15 @@ pub(super) async fn load(
     let send_ms_max = SEND_MS_MAX.min(app.config.redrive.lease_ms.saturating_sub(limits::CLAIM_SLACK_MS));
     let (mut ready, mut unfit) = (Vec::with_capacity(taken.len()), Vec::new());
     let mut reads = stream::iter(taken).map(|taken| read(app, run, edit, taken)).buffered(READS);
+    let mut bytes = 0;
     while let Some(read) = reads.next().await {
         match read? {
+            // Nothing is lost: its turn comes again.
+            Read::Ready { outgoing, .. } if bytes > BYTES_MAX => {
+                unfit.push((outgoing.letter, SendOutcome::Unsent));
+            }
             Read::Ready { outgoing, destination } => {
+                bytes += outgoing.body.len();
                 ready.push(Ready { outgoing, destination, begin_before, send_ms_max });
             }
             Read::Unreadable(letter, why) => {

@@ -9,7 +9,7 @@ use lazaret_store::redrive::{Proof, Proved};
 
 use super::{NotRedriven, Received};
 use crate::app::App;
-use crate::capture::capture;
+use crate::capture::capture_of;
 use crate::jobs::SOURCE;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -65,9 +65,9 @@ async fn relapse(
         Status::Pending | Status::Discarded => false,
     };
     let Some(redrive) = redrive_of(app, receipt).await?.filter(|_| sent) else { return Ok(Received::Late) };
-    let Some(original) = app.store.original(letter.id, Some(receipt.life)).await? else {
-        return Ok(Received::Late);
-    };
+    let Some(whole) = app.store.export(vec![letter.id]).await?.pop() else { return Ok(Received::Late) };
+    let original = whole.lives.into_iter().find(|(life, _)| life.life == receipt.life);
+    let Some((_, envelope)) = original else { return Ok(Received::Late) };
     let at = receipt.at.unwrap_or_else(|| app.clock.now());
     let attempt = Attempt { at: Some(at), duration_ms: None, error: error.clone(), extra: None };
     let captured = Captured {
@@ -79,7 +79,7 @@ async fn relapse(
         tenant: letter.tenant,
         aggregate: letter.aggregate,
         schema_version: letter.schema_version,
-        envelope: original.envelope,
+        envelope,
         error,
         attempts: vec![attempt],
         retry_count: letter.retry_count,
@@ -89,7 +89,7 @@ async fn relapse(
         word: SourceWord::Silent,
         reported: None,
     };
-    let receipts = capture(app, vec![captured]).await?;
+    let receipts = capture_of(app, captured, whole.key).await?;
     Ok(match receipts.first().map(|receipt| receipt.outcome) {
         Some(Outcome::Created | Outcome::Recurred | Outcome::Relapse) => Received::Relapsed,
         Some(Outcome::Duplicate) | None => Received::Late,

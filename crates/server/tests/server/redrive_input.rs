@@ -219,6 +219,8 @@ async fn a_retry_is_read_with_care() {
         (edit(json!({"headers": {"x": 7}})), bad, "edit.headers.x"),
         (edit(json!({"headers": {"x": "a\r\nb: c"}})), bad, "edit.headers.x"),
         (edit(json!({"headers": {"a b": "c"}})), bad, "edit.headers.a b"),
+        (edit(json!({"headers": {"Authorization": "Bearer x"}})), bad, "edit.headers.Authorization"),
+        (edit(json!({"headers": {"X-Remote-User": "root"}})), bad, "edit.headers.X-Remote-User"),
         (edit(json!({"destination": 7})), bad, "edit.destination"),
         (edit(json!({"url": "http://evil.example.org"})), bad, "edit.url"),
     ];

@@ -156,6 +156,24 @@ async fn receipts_resolve_or_relapse_and_those_of_earlier_lives_change_nothing()
 }
 
 #[tokio::test]
+async fn a_receipt_of_a_letter_whose_names_were_cut_is_of_that_letter() {
+    let rig = free().await;
+    let entry = serde_json::json!({"eventId": "e".repeat(2_000), "originalEvent": {"n": 0},
+        "error": {"type": "PriceError", "message": "no price"}});
+    let one = LetterId::parse(&rig.test.report(&entry).await).unwrap();
+    rig.to.always(Does::Take);
+    rig.launched(at_once()).await;
+    rig.tick().await;
+    let sent = rig.to.got.lock().unwrap().first().cloned().unwrap();
+    rig.test.pass(1_000);
+    let received = redrive::receive(&rig.app, receipt(&sent, failed())).await.unwrap();
+    assert_eq!(received, Received::Relapsed);
+    assert_eq!(rig.letter(one).await.life, 2, "and no other letter was made");
+    assert_eq!(rig.test.get("/api/v1/dead-letters").await.expect(200)["total"], 1);
+    rig.test.check().await;
+}
+
+#[tokio::test]
 async fn a_letter_of_which_nobody_knows_waits_for_a_person() {
     let rig = free().await;
     let (one, two) = (rig.dies(0, Some("o-1")).await, rig.dies(1, Some("o-1")).await);

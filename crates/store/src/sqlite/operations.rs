@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::audit::{self, NewEntry};
 use super::filter::{Driver, Where};
+use super::redrives::doors;
 use super::rows::unknown;
 use super::scan::Scanner;
 use super::verdicts::carry_out;
@@ -320,6 +321,7 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         conn.prepare_cached("update selections set outcome = ?3 where operation = ?1 and ordinal = ?2")?
             .execute((id.bytes(), ordinal, outcome.unwrap_or_else(|| "done".into())))?;
     }
+    doors::leave(write, at)?;
     let finished = decided + done + skipped >= operation.total;
     let state = if finished { OperationState::Done } else { OperationState::Working };
     conn.prepare_cached(

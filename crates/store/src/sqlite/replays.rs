@@ -275,6 +275,7 @@ pub(super) fn replay(
         }
         outcomes.push(replay_one(write, replay, *letter, *life)?);
     }
+    doors::leave(write, replay.at)?;
     let done = outcomes.iter().filter(|outcome| **outcome == Replayed::Done).count();
     if done > 0 {
         write.conn.prepare_cached(COUNT_RULE)?.execute((&replay.rule, done as i64, replay.at.ms()))?;

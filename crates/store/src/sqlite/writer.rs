@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::counters::Tally;
 use super::numbers::Numbers;
+use super::redrives::doors::Hall;
 use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::{FailurePoint, Failures};
@@ -33,6 +34,8 @@ pub(super) struct Write<'a> {
     pub numbers: &'a Numbers,
     /// Counter changes of the present request, written once per commit.
     pub tally: Tally,
+    /// The redrive that the letters of the present request go out by, if they are many.
+    pub hall: Option<Hall>,
 }
 
 /// What the writer's thread owns besides its connection.
@@ -209,6 +212,7 @@ fn begin<'a>(conn: &'a Connection, around: &'a Surroundings) -> Write<'a> {
         failures: &around.failures,
         numbers: &around.numbers,
         tally: Tally::default(),
+        hall: None,
     }
 }
 

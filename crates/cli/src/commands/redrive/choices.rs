@@ -39,7 +39,7 @@ pub struct Which {
     pub order: Option<Order>,
 }
 
-/// How they go. What is not said is as the server has it: 100 a minute, five first.
+/// How they go. What is not said is as the server has it: 100 a minute (jobs: no limit), five first.
 #[derive(Args, Debug)]
 pub struct How {
     /// Letters a minute, `critical` for 1,000, or `unlimited`

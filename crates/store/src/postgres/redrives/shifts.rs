@@ -184,6 +184,8 @@ async fn block(
     if failed.is_empty() {
         return Ok(());
     }
+    // What is more is seen to when the run is tended: nothing of a lane without a head can go.
+    let most = (limits::FREEZE_ROWS_PER_WRITE / failed.len()).max(1) as i64;
     let why = |one: &Shifted| format!("an earlier letter of its key {}", one.to.name());
     let blocked = write
         .conn
@@ -196,7 +198,7 @@ async fn block(
                 &column(&failed, |(one, _)| why(one)),
                 &Outcome::LaneBlocked.name(),
                 &column(&failed, |(one, _)| At(one.at)),
-                &(limits::FREEZE_ROWS_PER_WRITE as i64),
+                &most,
             ],
         )
         .await?;

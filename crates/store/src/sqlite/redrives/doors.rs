@@ -88,11 +88,37 @@ fn redrive(write: &Write<'_>, passage: &Passage<'_>) -> Result<RedriveId, StoreE
     Ok(id)
 }
 
+/// A redrive that is open while many letters join it in one request: its numbers are written once, at the end.
+#[derive(Debug)]
+pub(in crate::sqlite) struct Hall {
+    redrive: RedriveId,
+    /// The ordinal of the last letter that joined.
+    last: i64,
+    joined: i64,
+}
+
+const TOTAL: &str = "select total from redrives where id = ?1";
+
+/// Opens the redrive that a letter joins, for those that follow as well.
+fn enter(write: &mut Write<'_>, passage: &Passage<'_>) -> Result<(), StoreError> {
+    let id = redrive(write, passage)?;
+    let last = write.conn.prepare_cached(TOTAL)?.query_row([id.bytes()], |row| row.get(0))?;
+    write.hall = Some(Hall { redrive: id, last, joined: 0 });
+    Ok(())
+}
+
 const JOIN: &str = "
 update redrives
-   set total = total + 1, sent = sent + 1, updated_at = max(updated_at, ?2)
- where id = ?1
-returning total";
+   set total = total + ?3, sent = sent + ?3, updated_at = max(updated_at, ?2)
+ where id = ?1";
+
+/// Writes down how many have joined. Whoever puts many letters back calls it after the last of them.
+pub(in crate::sqlite) fn leave(write: &mut Write<'_>, at: Time) -> Result<(), StoreError> {
+    if let Some(hall) = write.hall.take() {
+        write.conn.prepare_cached(JOIN)?.execute((hall.redrive.bytes(), at.ms(), hall.joined))?;
+    }
+    Ok(())
+}
 
 const ADD_LETTER: &str = "
 insert into redrive_letters (redrive, ordinal, letter, life, grp, lane, head, rank, outcome, sent_at, outcome_at)
@@ -100,15 +126,21 @@ select ?1, ?2, id, life, 0, iif(aggregate is null, null, source || char(31) || a
   from dead_letter_queue
  where id = ?3";
 
-/// Writes down that a letter was put back with its job.
+/// Writes down that a letter was put back with its job. All letters of a request go through one door.
 pub(in crate::sqlite) fn record(
-    write: &Write<'_>,
+    write: &mut Write<'_>,
     letter: LetterId,
     passage: &Passage<'_>,
 ) -> Result<RedriveId, StoreError> {
-    let id = redrive(write, passage)?;
     let at = passage.at;
-    let ordinal: i64 = write.conn.prepare_cached(JOIN)?.query_row((id.bytes(), at.ms()), |row| row.get(0))?;
+    if write.hall.is_none() {
+        enter(write, passage)?;
+    }
+    let Some(hall) = &mut write.hall else {
+        return Err(StoreError::Corrupt("a letter was put back by no redrive".into()));
+    };
+    (hall.last, hall.joined) = (hall.last + 1, hall.joined + 1);
+    let (id, ordinal) = (hall.redrive, hall.last);
     write.conn.prepare_cached(ADD_LETTER)?.execute((
         id.bytes(),
         ordinal,
@@ -116,21 +148,45 @@ pub(in crate::sqlite) fn record(
         Outcome::Sent.name(),
         at.ms(),
     ))?;
-    hold(write, letter, id, ClaimStep::Sent, None, at)?;
+    claim(write, letter, id, ClaimStep::Sent, None, at)?;
+    match passage.door {
+        Door::Single => leave(write, at)?,
+        Door::Operation(_) | Door::Rule(_) => {}
+    }
     Ok(id)
 }
 
-const HOLD: &str = "
+const CLAIM: &str = "
 insert into claims (letter, life, run, step, lease_until, idempotency_key, claimed_at, lane)
 select l.id, l.life, ?2, ?3, ?4,
        ?6 || ':' || l.life || ':'
          || coalesce((select n.number from send_numbers n where n.letter = l.id and n.life = l.life), 1),
        ?5, iif(l.aggregate is null, null, l.source || char(31) || l.aggregate)
   from dead_letter_queue l
- where l.id = ?1
-returning idempotency_key";
+ where l.id = ?1";
 
 /// Claims a letter for a run, and with it its lane; the number in the key grows after a definite failure only.
+fn claim(
+    write: &Write<'_>,
+    letter: LetterId,
+    run: RedriveId,
+    step: ClaimStep,
+    lease_until: Option<Time>,
+    at: Time,
+) -> Result<(), StoreError> {
+    let mut statement = write.conn.prepare_cached(CLAIM)?;
+    statement.execute((
+        letter.bytes(),
+        run.bytes(),
+        step.name(),
+        lease_until.map(Time::ms),
+        at.ms(),
+        letter.to_string(),
+    ))?;
+    Ok(())
+}
+
+/// The same for a letter that is going to be sent: under which key.
 pub(super) fn hold(
     write: &Write<'_>,
     letter: LetterId,
@@ -139,10 +195,8 @@ pub(super) fn hold(
     lease_until: Option<Time>,
     at: Time,
 ) -> Result<String, StoreError> {
-    let mut statement = write.conn.prepare_cached(HOLD)?;
-    let key = statement.query_row(
-        (letter.bytes(), run.bytes(), step.name(), lease_until.map(Time::ms), at.ms(), letter.to_string()),
-        |row| row.get(0),
-    )?;
-    Ok(key)
+    claim(write, letter, run, step, lease_until, at)?;
+    // Asked for afterwards and not with `returning`, which takes longer than both statements.
+    let mut key = write.conn.prepare_cached("select idempotency_key from claims where letter = ?1")?;
+    Ok(key.query_row([letter.bytes()], |row| row.get(0))?)
 }

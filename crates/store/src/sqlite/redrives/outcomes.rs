@@ -44,7 +44,11 @@ impl<'a> Turn<'a> {
 
 /// Moves of a request, counted until they are written once at its end.
 #[derive(Default)]
-pub(super) struct Shifts(BTreeMap<RedriveId, Shift>);
+pub(super) struct Shifts {
+    runs: BTreeMap<RedriveId, Shift>,
+    /// Letters of lanes that were blocked, which one request may do to so many.
+    blocked: usize,
+}
 
 #[derive(Default)]
 struct Shift {
@@ -89,7 +93,7 @@ impl Shifts {
         if moved == 0 {
             return Ok(false);
         }
-        let shift = self.0.entry(row.redrive).or_default();
+        let shift = self.runs.entry(row.redrive).or_default();
         shift.add(row.outcome, -1);
         shift.add(turn.to, 1);
         if let Some(good) = turn.to.weight() {
@@ -100,8 +104,10 @@ impl Shifts {
                 LaneEffect::Next => advance(write, row, lane)?,
                 LaneEffect::Block => {
                     let why = format!("an earlier letter of its key {}", turn.to.name());
-                    let blocked = block(write, row, lane, &why, turn.at)?;
-                    let shift = self.0.entry(row.redrive).or_default();
+                    let most = limits::FREEZE_ROWS_PER_WRITE.saturating_sub(self.blocked);
+                    let blocked = block(write, row, lane, &why, most, turn.at)?;
+                    self.blocked += blocked as usize;
+                    let shift = self.runs.entry(row.redrive).or_default();
                     shift.add(Outcome::Waiting, -blocked);
                     shift.add(Outcome::LaneBlocked, blocked);
                 }
@@ -113,14 +119,14 @@ impl Shifts {
 
     /// Counts letters that were moved together.
     pub fn count(&mut self, redrive: RedriveId, from: Outcome, to: Outcome, letters: i64) {
-        let shift = self.0.entry(redrive).or_default();
+        let shift = self.runs.entry(redrive).or_default();
         shift.add(from, -letters);
         shift.add(to, letters);
     }
 
     /// Writes the counts. A single retry of a job ends here, with its letter.
     pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
-        for (redrive, Shift { by, marks }) in self.0 {
+        for (redrive, Shift { by, marks }) in self.runs {
             let [
                 waiting,
                 out,
@@ -221,8 +227,16 @@ update redrive_letters
                     order by ordinal
                     limit ?8)";
 
-/// The rest of the lane does not go; of a very long one the rest of the rest is seen to when the run is tended.
-fn block(write: &Write<'_>, row: &Listed, lane: &str, why: &str, at: Time) -> Result<i64, StoreError> {
+/// The rest of the lane does not go. What is more than `most` is seen to when the run is tended: nothing of it can go
+/// meanwhile, because the lane has no head.
+fn block(
+    write: &Write<'_>,
+    row: &Listed,
+    lane: &str,
+    why: &str,
+    most: usize,
+    at: Time,
+) -> Result<i64, StoreError> {
     let blocked = write.conn.prepare_cached(BLOCK)?.execute((
         row.redrive.bytes(),
         lane,
@@ -231,7 +245,7 @@ fn block(write: &Write<'_>, row: &Listed, lane: &str, why: &str, at: Time) -> Re
         Outcome::LaneBlocked.name(),
         why,
         at.ms(),
-        limits::FREEZE_ROWS_PER_WRITE as i64,
+        most as i64,
     ))?;
     Ok(blocked as i64)
 }
