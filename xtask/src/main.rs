@@ -3,6 +3,7 @@
 
 mod cargo;
 mod needs;
+mod python;
 mod rules;
 mod setup;
 mod task;
@@ -43,6 +44,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Test { missing, test_args } => {
             setup::ensure(TEST_NEEDS, missing)?;
+            python::ensure(missing)?;
             cargo::run(&cargo::test_args(&test_args), &[])
         }
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),

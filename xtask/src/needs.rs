@@ -19,7 +19,13 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["openssl"],
         "makes the certificates of the PostgreSQL that is asked over TLS",
     ),
-    need("Python 3", &["python3"], &["python3"], "runs examples/worker.py"),
+    need("Python 3", &["python3"], &["python3"], "runs examples/worker.py, and what stands in for S3"),
+    need(
+        "Python environments",
+        &["/usr/lib/*/ensurepip", "/usr/local/lib/*/ensurepip", "pyenv"],
+        &["python3-venv"],
+        "keeps the packages that the tests need out of the machine's Python",
+    ),
     need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs"),
 ];
 

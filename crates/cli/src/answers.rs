@@ -1,12 +1,16 @@
 //! What the server answers, as far as the commands look into it. `--json` prints the answers themselves.
 
+pub mod archive;
 pub mod event;
+pub mod hold;
 pub mod import;
 pub mod incident;
 pub mod job;
 pub mod redrive;
+pub mod retention;
 pub mod rules;
 pub mod search;
+pub mod source;
 
 use std::fmt;
 
@@ -14,6 +18,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use archive::FileRow;
+use hold::HoldRecord;
 use incident::Grouping;
 use redrive::{LetterEdit, LetterRedrive};
 use search::{BodyIndex, Scan};
@@ -118,6 +124,12 @@ pub struct LetterRest {
     /// Oldest first.
     #[serde(default)]
     pub edits: Vec<LetterEdit>,
+    /// Oldest first.
+    #[serde(default)]
+    pub holds: Vec<HoldRecord>,
+    /// Lives that stand in files of the archive.
+    #[serde(default)]
+    pub older_lives: Vec<FileRow>,
 }
 
 /// Something that somebody decided about the letter.
@@ -275,28 +287,6 @@ pub struct AuditEntry {
     pub filter: Option<String>,
     pub count: u64,
     pub reason: Option<String>,
-}
-
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "camelCase")]
-pub struct TrashPage {
-    pub items: Vec<TrashedLetter>,
-    pub next_cursor: Option<String>,
-}
-
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "camelCase")]
-pub struct TrashedLetter {
-    pub letter_id: String,
-    pub queue: String,
-    #[serde(rename = "type")]
-    pub letter_type: String,
-    pub error_type: String,
-    pub error_message: String,
-    pub status: String,
-    pub deleted_at: String,
-    pub deleted_by: String,
-    pub kept_until: String,
 }
 
 #[derive(Deserialize, Debug)]

@@ -5,12 +5,16 @@ use std::fmt;
 
 use clap::{Args, ColorChoice, Parser, Subcommand};
 
+use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::decide::{DecideArgs, RestoreArgs};
 use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
+use crate::commands::hold::HoldArgs;
+use crate::commands::holds::HoldsArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::incident::IncidentCommand;
 use crate::commands::incidents::IncidentsArgs;
@@ -18,21 +22,24 @@ use crate::commands::jobs::JobsCommand;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::ls::LsArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::outbox::OutboxCommand;
 use crate::commands::progress::ProgressArgs;
+use crate::commands::prune::PruneArgs;
 use crate::commands::queues::QueuesArgs;
 use crate::commands::redrive::RedriveCommand;
 use crate::commands::report::ReportArgs;
+use crate::commands::retention::RetentionArgs;
 use crate::commands::retry::RetryArgs;
 use crate::commands::rules::RulesArgs;
 use crate::commands::series::SeriesArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::show::ShowArgs;
+use crate::commands::sources::SourcesArgs;
 use crate::commands::stats::StatsArgs;
 use crate::commands::store::StoreCommand;
 use crate::commands::suggest::SuggestArgs;
 use crate::commands::tail::TailArgs;
 use crate::commands::token::TokenCommand;
-use crate::commands::trash::TrashArgs;
 use crate::commands::workers::WorkersArgs;
 use crate::output::Format;
 
@@ -57,7 +64,7 @@ impl Cli {
 const MARK: char = '\0';
 
 /// Commands that take the words of a filter.
-const FILTERED: [&str; 5] = ["ls", "tail", "export", "incidents", "redrive"];
+const FILTERED: [&str; 6] = ["ls", "tail", "export", "incidents", "redrive", "archive"];
 
 /// Marks filter words such as `-status:resolved`, which clap would take for flags. None of our flags is like that.
 fn mark_excluding(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -192,19 +199,26 @@ pub enum Command {
     #[command(after_help = crate::commands::decide::EXAMPLES_REOPEN)]
     Reopen(DecideArgs),
     /// Put a legal hold on letters: nothing removes them until it is released
-    #[command(after_help = crate::commands::decide::EXAMPLES_HOLD)]
-    Hold(DecideArgs),
-    /// Take the hold off letters
+    #[command(after_help = crate::commands::hold::EXAMPLES)]
+    Hold(HoldArgs),
+    /// List holds, show one with its letters, release one
+    Holds(HoldsArgs),
+    /// Take all holds off letters
     #[command(after_help = crate::commands::decide::EXAMPLES_RELEASE)]
     Release(DecideArgs),
     /// Take letters out of every list; they can be restored for a while
     #[command(after_help = crate::commands::decide::EXAMPLES_DELETE)]
     Delete(DecideArgs),
-    /// Bring deleted letters back
+    /// Bring deleted and archived letters back
     #[command(after_help = crate::commands::decide::EXAMPLES_RESTORE)]
     Restore(RestoreArgs),
-    /// List deleted letters that can be restored
-    Trash(TrashArgs),
+    /// List, show and restore what was pushed out or deleted; check the files it is in
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
+    /// Show how long letters stay, queue by queue, and where each setting comes from
+    Retention(RetentionArgs),
+    /// Take away what is too old or too much, or say what would go
+    Prune(PruneArgs),
     /// Push, list, show and cancel jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
@@ -212,6 +226,13 @@ pub enum Command {
     Queues(QueuesArgs),
     /// List workers with what they hold; tell them to be quiet or to exit
     Workers(WorkersArgs),
+    /// List sources with how they stand; put vanished rows back
+    Sources(SourcesArgs),
+    /// Make the table of an outbox, or print how it is made
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
+    /// Look for what is wrong with the server and its sources, and say what to do
+    Doctor(DoctorArgs),
     /// Write letters whole, one JSON line each, to a file or stdout
     Export(ExportArgs),
     /// Take in what `export` wrote

@@ -92,6 +92,9 @@ impl Problem {
                 Some("pass one with --token or LAZARET_TOKEN; `lazaret token new` makes one".into())
             }
             ("forbidden", _) => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
+            ("count_mismatch", Some(count)) if self.message.contains("of the archive") => {
+                Some(format!("look at them with `lazaret archive ls`, then pass --count {count}"))
+            }
             ("count_mismatch", Some(count)) => {
                 Some(format!("look at them with `lazaret ls`, then pass --expect {count}"))
             }

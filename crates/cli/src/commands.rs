@@ -1,12 +1,16 @@
 //! The commands, one file for each. They decide nothing about letters; the server does.
 
+pub mod archive;
 pub mod audit;
 pub mod completions;
 pub mod config;
 pub mod decide;
 pub mod demo;
+pub mod doctor;
 pub mod export;
 pub mod grouping;
+pub mod hold;
+pub mod holds;
 pub mod import;
 pub mod incident;
 pub mod incidents;
@@ -14,22 +18,25 @@ pub mod jobs;
 pub mod ledger;
 pub mod ls;
 pub mod man;
+pub mod outbox;
 pub mod paged;
 pub mod progress;
+pub mod prune;
 pub mod queues;
 pub mod redrive;
 pub mod report;
+pub mod retention;
 pub mod retry;
 pub mod rules;
 pub mod series;
 pub mod serve;
 pub mod show;
+pub mod sources;
 pub mod stats;
 pub mod store;
 pub mod suggest;
 pub mod tail;
 pub mod token;
-pub mod trash;
 pub mod workers;
 
 use lazaret_core::lifecycle::Action;
@@ -59,14 +66,20 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Resolve(args) => decide::run(Action::Resolve, args, &client()?, screen).await,
         Command::Discard(args) => decide::run(Action::Discard, args, &client()?, screen).await,
         Command::Reopen(args) => decide::run(Action::Reopen, args, &client()?, screen).await,
-        Command::Hold(args) => decide::run(Action::Hold, args, &client()?, screen).await,
+        Command::Hold(args) => hold::run(args, &client()?, screen).await,
+        Command::Holds(args) => holds::run(args, &client()?, screen).await,
         Command::Release(args) => decide::run(Action::Release, args, &client()?, screen).await,
         Command::Delete(args) => decide::run(Action::Delete, args, &client()?, screen).await,
         Command::Restore(args) => decide::restore(args, &client()?, screen).await,
-        Command::Trash(args) => trash::run(args, &client()?, screen).await,
+        Command::Archive(command) => archive::run(command, &client()?, screen).await,
+        Command::Retention(args) => retention::run(args, &client()?, screen).await,
+        Command::Prune(args) => prune::run(args, &client()?, screen).await,
         Command::Jobs(command) => jobs::run(command, &client()?, screen).await,
         Command::Queues(args) => queues::run(args, &client()?, screen).await,
         Command::Workers(args) => workers::run(args, &client()?, screen).await,
+        Command::Sources(args) => sources::run(args, &client()?, screen).await,
+        Command::Outbox(command) => outbox::run(command, screen).await,
+        Command::Doctor(args) => doctor::run(args, &client()?, screen).await,
         Command::Export(args) => export::run(args, &client()?, screen).await,
         Command::Import(args) => import::run(args, &client()?, screen).await,
         Command::Token(command) => token::run(command, &client()?, screen).await,

@@ -1,8 +1,8 @@
 //! The invented shop behind `lazaret demo`: fourteen days of dead letters with outages, a bad deploy, a slow leak and
 //! poison pills, and then a live trickle with bursts.
 //!
-//! Values in, values out: the same seed tells the same story. Only `feed` knows that there is a store, and only `worker`
-//! that there is a server.
+//! Values in, values out: the same seed tells the same story. Only `feed` and `kept` know that there is a store, and only
+//! `worker` that there is a server.
 
 mod back;
 mod calendar;
@@ -11,6 +11,7 @@ mod dice;
 mod facts;
 mod feed;
 mod jobs;
+mod kept;
 mod live;
 mod message;
 mod payloads;

@@ -89,6 +89,16 @@ impl Paint {
         }
     }
 
+    /// The colour of a hold's state; the word itself always stands beside it.
+    pub fn of_hold(state: &str) -> Option<Paint> {
+        match state {
+            "standing" => Some(Paint::Yellow),
+            "placing" | "releasing" => Some(Paint::Cyan),
+            "released" => Some(Paint::Dim),
+            _ => None,
+        }
+    }
+
     /// The colour of an incident's state; the word itself always stands beside it.
     pub fn of_state(state: &str) -> Option<Paint> {
         match state {
@@ -226,6 +236,7 @@ impl Screen {
 
 pub const BAR_OF_LETTERS: &str = "{bar:30} {human_pos}/{human_len} letters {msg}";
 pub const BAR_OF_BYTES: &str = "{bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta}";
+pub const BAR_OF_FILES: &str = "{bar:30} {human_pos}/{human_len} files {msg}";
 pub const COUNTER: &str = "{spinner} {human_pos} letters {msg}";
 pub const SPINNER: &str = "{spinner} {binary_bytes} {msg}";
 pub const WAITING: &str = "{spinner} {msg}";
@@ -279,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_template_of_a_bar_is_one() {
-        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, COUNTER, SPINNER, WAITING, PICTURE] {
+        for template in [BAR_OF_LETTERS, BAR_OF_BYTES, BAR_OF_FILES, COUNTER, SPINNER, WAITING, PICTURE] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::time::Time;
 
 /// What went wrong, as the failing program told it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LetterError {
     /// The error's own name, such as `java.net.SocketTimeoutException`; empty when the program gave none.
     pub error_type: String,
@@ -21,7 +21,7 @@ pub struct LetterError {
 }
 
 /// One failed run. Times are as the program stated them: they are evidence, not ours to correct.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Attempt {
     pub at: Option<Time>,
     pub duration_ms: Option<u64>,

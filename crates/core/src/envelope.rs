@@ -4,7 +4,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 /// The original of one life, exactly as it arrived.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     body: Bytes,
     content_type: String,

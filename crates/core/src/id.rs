@@ -105,6 +105,14 @@ id!(
     /// Names an access token; the token itself is never stored.
     TokenId
 );
+id!(
+    /// Names a hold.
+    HoldId
+);
+id!(
+    /// Names a file of the archive.
+    FileId
+);
 
 #[cfg(test)]
 mod tests {

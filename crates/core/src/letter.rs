@@ -12,7 +12,7 @@ use crate::limits;
 use crate::time::Time;
 
 /// One dead letter as lists and filters see it. The envelope and the attempts are fetched by themselves.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Letter {
     pub id: LetterId,
     pub source: String,
@@ -57,7 +57,7 @@ impl Letter {
 }
 
 /// A legal hold: nothing may remove the letter.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Hold {
     pub at: Time,
     pub by: String,
@@ -65,7 +65,7 @@ pub struct Hold {
 }
 
 /// How a letter came to its end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Resolution {
     pub at: Time,
     pub strategy: Strategy,
@@ -74,7 +74,7 @@ pub struct Resolution {
 }
 
 /// The way in which a letter was resolved or discarded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Strategy {
     AutomaticRetry,
     ManualRetry,

@@ -25,6 +25,7 @@ pub mod pattern;
 pub mod rca;
 pub mod redrive;
 pub mod replay;
+pub mod retention;
 pub mod retry;
 pub mod surrogates;
 pub mod time;

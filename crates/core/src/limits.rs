@@ -2,11 +2,15 @@
 //! `[limits]`; the others are part of the contract.
 
 mod destination;
+mod outbox;
 mod redrive;
+mod retention;
 mod shared;
 
 pub use destination::*;
+pub use outbox::*;
 pub use redrive::*;
+pub use retention::*;
 pub use shared::*;
 
 /// Letters in one JSON batch: one store transaction's worth, small enough to answer within a second.
@@ -531,16 +535,11 @@ pub const JOB_KEEP_DISCARDED_MS: i64 = 7 * 86_400_000;
 /// The longest that an operator can have ended jobs kept: ten years. What has to be kept longer belongs elsewhere.
 pub const JOB_KEEP_MS_MAX: u64 = 3_652 * 86_400_000;
 
-/// The retention of dead letters of jobs that the specification asks for unless something else is set: six months and
-/// 10,000 letters.
-pub const OJS_DEAD_LETTER_KEPT_MS: i64 = 180 * 86_400_000;
+/// How many dead letters of jobs the specification keeps unless something else is set.
 pub const OJS_DEAD_LETTERS_KEPT: u64 = 10_000;
 
 /// Incidents that are named when a retry of many is refused for want of their analysis.
 pub const OJS_INCIDENTS_NAMED: usize = 10;
-
-/// Deleted letters whose content is dropped in one commit.
-pub const TRASH_EMPTIED_PER_WRITE: usize = 250;
 
 /// Ended jobs that are forgotten in one commit.
 pub const JOBS_PRUNED_PER_WRITE: usize = 500;

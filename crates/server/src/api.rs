@@ -1,12 +1,14 @@
 //! `/api/v1` and the health routes: the router, and the layers that every request passes.
 
 mod admin;
+mod archive;
 mod audit;
 mod decisions;
 mod events;
 mod fields;
 mod groups;
 pub(crate) mod guard;
+mod holds;
 mod incident_steps;
 mod incidents;
 mod letters;
@@ -20,13 +22,14 @@ mod redrive_problem;
 mod redrive_request;
 mod redrives;
 mod report;
+mod retention;
 mod retry;
 mod rules;
 mod series;
+mod sources;
 mod stats;
 mod suggest;
 pub(crate) mod transfer;
-mod trash;
 mod wire;
 
 use std::sync::Arc;
@@ -61,8 +64,17 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/dead-letters/{id}/restore", post(decisions::restore))
         .route("/api/v1/dead-letters/{id}/retry", post(retry::retry))
         .route("/api/v1/dead-letters/{id}/edits", get(retry::edits))
-        .route("/api/v1/trash", get(trash::list))
         .route("/api/v1/operations/{id}", get(decisions::operation))
+        .route("/api/v1/archive", get(archive::list))
+        .route("/api/v1/archive/restore", post(archive::restore::restore_many))
+        .route("/api/v1/archive/files", get(archive::files))
+        .route("/api/v1/archive/verify", post(archive::verify::verify))
+        .route("/api/v1/archive/{id}", get(archive::show))
+        .route("/api/v1/archive/{id}/body", get(archive::body))
+        .route("/api/v1/archive/{id}/restore", post(archive::restore::restore_one))
+        .route("/api/v1/holds", get(holds::list).post(holds::place))
+        .route("/api/v1/holds/{id}", get(holds::show))
+        .route("/api/v1/holds/{id}/release", post(holds::release))
         .route("/api/v1/stats", get(stats::stats))
         .route("/api/v1/ledger", get(stats::ledger))
         .route("/api/v1/incidents", get(incidents::list))
@@ -79,6 +91,10 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/redrives/{id}/letters", get(redrives::letters))
         .route("/api/v1/redrives/{id}/letters/{letter}/settle", post(redrives::settle))
         .route("/api/v1/receipts", post(receipts::receive))
+        .route("/api/v1/sources", get(sources::list))
+        .route("/api/v1/sources/{name}", get(sources::show))
+        .route("/api/v1/sources/{name}/check", get(sources::check))
+        .route("/api/v1/dead-letters/{id}/put-back", post(sources::put_back))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/suggest", get(suggest::suggest))
         .route("/api/v1/progress", get(progress::progress))
@@ -87,6 +103,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/rules/replay", get(rules::list))
         .route("/api/v1/rules/replay/{name}/enable", post(rules::enable))
         .route("/api/v1/rules/replay/{name}/disable", post(rules::disable))
+        .route("/api/v1/retention", get(retention::show))
+        .route("/api/v1/prune", post(retention::prune))
         .route("/api/v1/audit", get(admin::audit))
         .route("/api/v1/audit/verify", get(audit::verify))
         .route("/api/v1/events", get(events::events))

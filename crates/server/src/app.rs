@@ -12,6 +12,7 @@ use lazaret_store::{Store, StoreError};
 use tokio::sync::watch;
 
 use crate::access::{Access, Reach};
+use crate::archive::Archive;
 use crate::audit::AuditKey;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -19,6 +20,8 @@ use crate::destination::{Destination, Destinations};
 use crate::events::Readers;
 use crate::metrics::Metrics;
 use crate::net::{host_of, is_loopback};
+use crate::retention::Pruner;
+use crate::sources::Sources;
 
 #[derive(Clone, Debug)]
 pub struct App {
@@ -31,6 +34,8 @@ pub struct App {
     /// How letters are grouped, by the newest configuration: a request that began before a reload and goes on for
     /// minutes must not bring in letters by rules that all others have been regrouped away from.
     groups: Arc<RwLock<Arc<FingerprintRules>>>,
+    /// Where letters come from that nobody reports.
+    pub sources: Arc<Sources>,
     /// Where letters go back to.
     pub destinations: Arc<Destinations>,
     /// Who may do what.
@@ -39,10 +44,14 @@ pub struct App {
     pub test_mode: bool,
     /// What entries of the audit log are linked with; without it they are not.
     pub audit_key: Option<Arc<AuditKey>>,
+    /// Where letters go that limits push out.
+    pub archive: Arc<Archive>,
     /// Who reads events.
     pub readers: Arc<Readers>,
     /// What this instance has done, whatever configuration was in force.
     pub metrics: Arc<Metrics>,
+    /// Takes away what limits push out.
+    pub pruner: Arc<Pruner>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -56,11 +65,15 @@ impl App {
     ) -> Result<Arc<App>, StoreError> {
         let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let metrics = Arc::new(Metrics::new(clock.now()));
+        let pruner = Arc::new(Pruner::new(clock.now()));
+        let sources = Arc::new(Sources::default().under(&config, &clock));
         let app = App {
             store,
             rules: Arc::new(config.classes()),
             groups: Arc::new(RwLock::new(Arc::new(config.groups()))),
-            destinations: Arc::new(Destinations::new(&config, &clock)),
+            destinations: Arc::new(Destinations::new(&config, &sources, &clock)),
+            sources,
+            archive: Arc::new(Archive::new(&config)),
             config,
             clock,
             entropy: Arc::default(),
@@ -69,6 +82,7 @@ impl App {
             audit_key: None,
             readers: Arc::default(),
             metrics,
+            pruner,
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;
@@ -78,8 +92,12 @@ impl App {
     /// The same under another configuration.
     pub fn under(&self, config: Config) -> App {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.groups());
-        let destinations = Arc::new(self.destinations.under(&config));
-        App { rules: Arc::new(config.classes()), destinations, config, ..self.clone() }
+        let sources = Arc::new(self.sources.under(&config, &self.clock));
+        let destinations = Arc::new(self.destinations.under(&config, &sources));
+        let same_archive =
+            self.config.archive == config.archive && self.config.archive_url() == config.archive_url();
+        let archive = if same_archive { Arc::clone(&self.archive) } else { Arc::new(Archive::new(&config)) };
+        App { rules: Arc::new(config.classes()), sources, destinations, archive, config, ..self.clone() }
     }
 
     /// The rules of grouping in force.
@@ -94,8 +112,13 @@ impl App {
 
     /// The same with one more destination, which stays over reloads.
     pub fn with_destination(&self, name: &str, destination: Arc<dyn Destination>) -> App {
-        let destinations = self.destinations.under(&self.config).with(name, destination);
+        let destinations = self.destinations.under(&self.config, &self.sources).with(name, destination);
         App { destinations: Arc::new(destinations), ..self.clone() }
+    }
+
+    /// The same with another archive.
+    pub fn with_archive(&self, archive: Archive) -> App {
+        App { archive: Arc::new(archive), ..self.clone() }
     }
 
     /// The same with a key for the chain of the audit log.

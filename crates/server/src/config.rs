@@ -4,6 +4,7 @@
 //! none is passed over: a key that is silently ignored is found in production. The value of `store`, the address of a
 //! destination and its secret may be credentials and must never reach an error.
 
+mod archive;
 mod check;
 mod destination;
 mod environment;
@@ -11,9 +12,11 @@ mod event_path;
 mod grouping;
 mod jobs;
 mod layer;
+mod outbox;
 mod problem;
 mod redrive;
 mod replay;
+mod retention;
 mod schema;
 mod show;
 mod store_url;
@@ -34,14 +37,18 @@ use lazaret_core::class::{self, ClassRules, Conditions, EmptyRule, ErrorClass};
 use lazaret_core::fingerprint::{FingerprintRule, FingerprintRules};
 use lazaret_core::limits;
 use lazaret_core::replay::ReplayRule;
+use lazaret_core::retention::Retention;
 
+pub use archive::{ArchiveConfig, ArchiveUrl, Cloud};
 pub(crate) use check::REQUEST_MS_CEILING;
 pub use destination::{DestinationConfig, DestinationUrl, Secret, Success};
 pub use event_path::{BadEventPath, EventPath};
 pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
+pub use outbox::OutboxSource;
 pub use problem::ConfigError;
 pub use redrive::RedriveConfig;
+pub use retention::QueueConfig;
 pub use store_url::{PostgresUrl, StoreUrl};
 
 use layer::{Given, Setting, Settings};
@@ -75,8 +82,11 @@ pub struct Config {
     pub search: SearchConfig,
     pub events: EventsConfig,
     pub audit: AuditConfig,
+    pub archive: ArchiveConfig,
     pub jobs: JobsConfig,
     pub redrive: RedriveConfig,
+    /// What holds for letters of every source, unless the source or the queue says otherwise.
+    pub retention: Retention,
     /// By name. `report` is always there.
     pub sources: BTreeMap<String, SourceConfig>,
 }
@@ -151,12 +161,20 @@ pub struct SourceConfig {
     pub destination: Option<DestinationConfig>,
     /// Where letters of these subscribers go instead, by the name that letters give them.
     pub subscribers: BTreeMap<String, DestinationConfig>,
+    /// How long its letters stay.
+    pub retention: Retention,
+    /// What is set for single queues, by the name that letters give them.
+    pub queues: BTreeMap<String, QueueConfig>,
+    /// The table, if it is one.
+    pub outbox: Option<OutboxSource>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
     /// Entries that any program sends to `POST /api/v1/dead-letters`.
     Report,
+    /// A table in an application's PostgreSQL.
+    Outbox,
 }
 
 /// Where an event names its tenant unless a source says otherwise.
@@ -266,7 +284,11 @@ impl Config {
             let own = source.destination.iter().map(|it| (format!("sources.{name}.destination"), it));
             let subscribers =
                 source.subscribers.iter().map(|(id, it)| (format!("sources.{name}.subscribers.{id}"), it));
-            for (path, destination) in own.chain(subscribers) {
+            let outbox = source.outbox.iter();
+            let sink = outbox.clone().filter_map(|it| it.sink.as_ref());
+            let sink = sink.map(|it| (format!("sources.{name}.relay.sink"), it));
+            secrets.extend(outbox.map(|it| (format!("sources.{name}.url"), it.url.secret())));
+            for (path, destination) in own.chain(subscribers).chain(sink) {
                 secrets.insert(format!("{path}.url"), destination.url.secret().as_str());
                 if let Some(secret) = &destination.secret {
                     secrets.insert(format!("{path}.secret"), secret.reveal());
@@ -294,6 +316,16 @@ impl Config {
         }
     }
 
+    /// Where files of the archive go: below an embedded store's data unless said otherwise. A shared store has no place by
+    /// itself, because every server needs the same.
+    pub fn archive_url(&self) -> Option<ArchiveUrl> {
+        match (&self.archive.url, &self.store) {
+            (Some(url), _) => Some(url.clone()),
+            (None, StoreUrl::Embedded) => Some(ArchiveUrl::Folder(self.data.join("archive"))),
+            (None, StoreUrl::Postgres(_)) => None,
+        }
+    }
+
     /// The configuration in effect as a file that loads to the same, but for credentials: they are masked.
     pub fn to_toml(&self) -> String {
         show::to_toml(self)
@@ -317,8 +349,10 @@ impl Default for Config {
             search: SearchConfig { bodies: true },
             events: EventsConfig { keep: limits::EVENTS_KEPT },
             audit: AuditConfig::default(),
+            archive: ArchiveConfig::default(),
             jobs: JobsConfig::default(),
             redrive: RedriveConfig::default(),
+            retention: Retention::default(),
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),
         }
     }
@@ -349,6 +383,9 @@ impl SourceConfig {
             governance: Governance::Required,
             destination: None,
             subscribers: BTreeMap::new(),
+            retention: Retention::default(),
+            queues: BTreeMap::new(),
+            outbox: None,
         }
     }
 }
@@ -372,11 +409,12 @@ impl LogFormat {
 }
 
 impl SourceKind {
-    pub const ALL: [SourceKind; 1] = [SourceKind::Report];
+    pub const ALL: [SourceKind; 2] = [SourceKind::Report, SourceKind::Outbox];
 
     pub const fn name(self) -> &'static str {
         match self {
             SourceKind::Report => "report",
+            SourceKind::Outbox => "outbox",
         }
     }
 }

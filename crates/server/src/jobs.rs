@@ -9,7 +9,8 @@ pub mod ended;
 mod event;
 pub mod workers;
 
-use lazaret_core::id::JobId;
+use lazaret_core::filter::{Filter, Patterns};
+use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::job::enqueue::{NewJob, job_id};
 use lazaret_core::job::failure::{Failure, Nack, Verdict};
 use lazaret_core::job::letter::letter_key;
@@ -18,10 +19,11 @@ use lazaret_core::job::state::{JobRefused, JobState};
 use lazaret_core::job::worker::{Ack, FetchRequest};
 use lazaret_core::job::{Job, NotHolder};
 use lazaret_core::letter::{Admitted, admit};
-use lazaret_core::lifecycle::Refused;
+use lazaret_core::lifecycle::{Place, Refused};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
+use lazaret_store::archive::ArchiveQuery;
 use lazaret_store::audit::Actor;
 use lazaret_store::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, StoredJob};
 
@@ -46,6 +48,9 @@ pub enum NotDone {
         #[source]
         cause: NotHolder,
     },
+    /// Its dead letter was pushed out by a limit, and the job with it.
+    #[error("job {job} does not exist: its dead letter {letter} is archived")]
+    Archived { job: JobId, letter: LetterId },
     #[error("the id {0} is taken, by a job or by its dead letter")]
     Duplicate(JobId),
     #[error("job {0} is not in the dead letter")]
@@ -111,7 +116,22 @@ pub async fn find(app: &App, id: JobId) -> Result<Job, NotDone> {
     if let Some(stored) = app.store.job(id).await? {
         return Ok(stored.job);
     }
-    dead::from_letter(app, id).await?.ok_or_else(|| NotDone::Unknown(id.to_string()))
+    match dead::from_letter(app, id).await? {
+        Some(job) => Ok(job),
+        None => Err(no_job(app, id).await?),
+    }
+}
+
+/// Why there is no job of this id: it never was, or its letter is archived.
+async fn no_job(app: &App, id: JobId) -> Result<NotDone, StoreError> {
+    let (source, event_id) = (Patterns::only(SOURCE), Patterns::only(&id.to_string()));
+    let filter = Filter { source, event_id, ..Filter::default() };
+    let (place, now) = (Some(Place::Archived), app.clock.now());
+    let page = app.store.archived(ArchiveQuery { filter, place, now, before: None, limit: 1 }).await?;
+    Ok(match page.letters.first() {
+        Some(archived) => NotDone::Archived { job: id, letter: archived.letter.id },
+        None => NotDone::Unknown(id.to_string()),
+    })
 }
 
 pub async fn fetch(app: &App, request: FetchRequest) -> Result<Vec<Job>, NotDone> {

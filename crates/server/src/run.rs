@@ -11,16 +11,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::archive;
 use crate::audit;
 use crate::events;
+use crate::holds;
 use crate::jobs;
+use crate::months;
 use crate::operations::{self, Progress};
 use crate::redrive;
 use crate::regroup;
 use crate::reload::{self, Live, Reloading};
 use crate::replay;
+use crate::retention;
 use crate::search;
-use crate::trash;
+use crate::sources;
 
 /// How long a loop rests after a failure: a store that is away is not helped by being asked.
 const REST: Duration = Duration::from_secs(1);
@@ -46,12 +50,15 @@ const HOURLY: Duration = Duration::from_secs(3_600);
 enum Duty {
     Operations,
     Unfrozen,
+    Holds,
     Jobs,
     BodyIndex,
     Regrouping,
     EventRetention,
     JobRetention,
-    Trash,
+    Archive,
+    Prune,
+    Room,
     Months,
     Replay,
     Plans,
@@ -59,15 +66,18 @@ enum Duty {
 }
 
 impl Duty {
-    const ALL: [Duty; 12] = [
+    const ALL: [Duty; 15] = [
         Duty::Operations,
         Duty::Unfrozen,
+        Duty::Holds,
         Duty::Jobs,
         Duty::BodyIndex,
         Duty::Regrouping,
         Duty::EventRetention,
         Duty::JobRetention,
-        Duty::Trash,
+        Duty::Archive,
+        Duty::Prune,
+        Duty::Room,
         Duty::Months,
         Duty::Replay,
         Duty::Plans,
@@ -78,12 +88,15 @@ impl Duty {
         match self {
             Duty::Operations => "operations",
             Duty::Unfrozen => "ending operations that were abandoned",
+            Duty::Holds => "marking and freeing held letters",
             Duty::Jobs => "jobs that are due",
             Duty::BodyIndex => "the body index",
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
             Duty::JobRetention => "forgetting ended jobs",
-            Duty::Trash => "emptying the trash",
+            Duty::Archive => "writing files of the archive",
+            Duty::Prune => "taking away letters that are too old or too many",
+            Duty::Room => "giving room back",
             Duty::Months => "taking away empty months",
             Duty::Replay => "replay rules",
             Duty::Plans => "dropping plans that nobody launched",
@@ -95,13 +108,16 @@ impl Duty {
         match self {
             Duty::Operations => operations::tick(app).await,
             Duty::Unfrozen => operations::end_abandoned(app).await,
+            Duty::Holds => holds::tick(app).await,
             Duty::Jobs => jobs::tick(app).await,
             Duty::BodyIndex => search::tick(app).await,
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
             Duty::JobRetention => jobs::ended::prune(app).await,
-            Duty::Trash => trash::empty(app).await,
-            Duty::Months => trash::drop_empty_months(app).await,
+            Duty::Archive => archive::tick(app).await,
+            Duty::Prune => retention::tick(app).await,
+            Duty::Room => retention::give_room_back(app).await,
+            Duty::Months => months::drop_empty(app).await,
             Duty::Replay => replay::tick(app).await,
             Duty::Plans => redrive::drop_plans(app).await,
             Duty::AuditChain => audit::tick(app).await,
@@ -114,11 +130,14 @@ impl Duty {
             // Somebody waits for it, and its chunks are small.
             Duty::Operations | Duty::Jobs => Duration::ZERO,
             Duty::Unfrozen
+            | Duty::Holds
             | Duty::BodyIndex
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
-            | Duty::Trash
+            | Duty::Archive
+            | Duty::Prune
+            | Duty::Room
             | Duty::Months
             | Duty::Replay
             | Duty::Plans
@@ -129,12 +148,19 @@ impl Duty {
     /// How long to wait when there is nothing to do.
     const fn idle(self) -> Duration {
         match self {
-            Duty::Operations | Duty::Jobs | Duty::BodyIndex | Duty::Replay | Duty::AuditChain => IDLE,
+            Duty::Operations
+            | Duty::Holds
+            | Duty::Jobs
+            | Duty::BodyIndex
+            | Duty::Replay
+            | Duty::AuditChain => IDLE,
             Duty::Unfrozen
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
-            | Duty::Trash
+            | Duty::Archive
+            | Duty::Prune
+            | Duty::Room
             | Duty::Plans => SELDOM,
             Duty::Months => HOURLY,
         }
@@ -149,6 +175,7 @@ impl Duty {
                 // The next tick fails in the same way and says so.
                 Err(_) => REST,
             },
+            Duty::Archive => archive::until_next_try(app).map_or(self.idle(), |wait| wait.min(self.idle())),
             // A reload wakes it when there are rules.
             Duty::Replay if app.config.replay_rules.is_empty() => SELDOM,
             Duty::Replay => match replay::until_due(app).await {
@@ -156,13 +183,15 @@ impl Duty {
                 Ok(None) => self.idle(),
                 Err(_) => REST,
             },
+            Duty::Prune => retention::until_due(app).min(self.idle()),
             Duty::Operations
             | Duty::Unfrozen
+            | Duty::Holds
             | Duty::BodyIndex
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
-            | Duty::Trash
+            | Duty::Room
             | Duty::Months
             | Duty::Plans
             | Duty::AuditChain => self.idle(),
@@ -176,10 +205,13 @@ impl Duty {
             // Rules change by a reload, and what is captured has its group; what dies lies for a while. Decisions are few
             // among commits.
             Duty::Unfrozen
+            | Duty::Holds
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
-            | Duty::Trash
+            | Duty::Archive
+            | Duty::Prune
+            | Duty::Room
             | Duty::Months
             | Duty::Replay
             | Duty::Plans
@@ -195,6 +227,7 @@ pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
         loops.spawn(work(duty, Arc::clone(live)));
     }
     loops.spawn(drive::redrives(Arc::clone(live)));
+    loops.spawn(sources::supervise(Arc::clone(live)));
     let app = live.app();
     let stop = app.stopping();
     loops.spawn(reload_tokens(Arc::clone(&app), stop));
@@ -284,13 +317,15 @@ pub(crate) async fn reload_on_hangup(
 mod tests {
     use lazaret_core::duration::Length;
     use lazaret_core::filter::Filter;
+    use lazaret_core::id::HoldId;
     use lazaret_core::job::enqueue::{JobDefaults, read_enqueue};
     use lazaret_core::job::failure::read_nack;
     use lazaret_core::job::state::JobState;
     use lazaret_core::replay::ReplayRule;
     use lazaret_store::audit::Actor;
+    use lazaret_store::hold::{HoldOn, HoldState, NewHold};
     use lazaret_store::sqlite::{Mode, SqliteStore};
-    use lazaret_store::{RedriveStore, Store};
+    use lazaret_store::{RedriveStore, RetentionStore, Store};
 
     use super::*;
     use crate::access::Role;
@@ -360,6 +395,31 @@ mod tests {
         };
         let lay_ms = back.enqueued_at.since(died.discarded_at.unwrap());
         assert!(lay_ms >= 300, "{lay_ms} ms");
+        app.stop();
+        loops.join_all().await;
+    }
+
+    #[tokio::test]
+    async fn a_hold_whose_time_is_over_ends_without_being_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).unwrap());
+        let app = App::new(store.clone(), Config::default(), Clock::System, false).await.unwrap();
+        let now = app.clock.now();
+        let id = HoldId::mint(now, [7; 10]);
+        let on = HoldOn::Standing(Filter::from_text("queue:billing").unwrap());
+        let by = Actor { name: "legal".into(), role: "operator".into(), request: None };
+        let (at, until) = (now.plus_ms(-60_000), Some(now.plus_ms(-1)));
+        store.place_hold(NewHold { id, on, reason: "case".into(), until, by, at }).await.unwrap();
+        let mut changes = store.changes();
+        let live = Live::new(Arc::clone(&app));
+        let loops = start(&live);
+        loop {
+            changes.mark_unchanged();
+            if store.hold(id).await.unwrap().unwrap().state == HoldState::Released {
+                break;
+            }
+            changes.changed().await.unwrap();
+        }
         app.stop();
         loops.join_all().await;
     }

@@ -9,6 +9,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use lazaret_core::limits;
+use lazaret_sources::SourceError;
 use lazaret_store::StoreError;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::Mode;
@@ -55,6 +56,8 @@ pub enum ServeError {
     TestModeAbroad { address: String },
     #[error("signals cannot be waited for")]
     Signals(#[source] std::io::Error),
+    #[error("source {name} is not as it is configured: {why}")]
+    Source { name: String, why: String },
 }
 
 impl ServeError {
@@ -85,6 +88,9 @@ impl ServeError {
             ServeError::Unguarded { .. } => Some(
                 "make a token first: lazaret token new --name me --role admin; or listen on 127.0.0.1".into(),
             ),
+            ServeError::Source { name, .. } => {
+                Some(format!("repair [sources.{name}], or make the table with `lazaret outbox init {name}`"))
+            }
             ServeError::TestModeAbroad { .. } => Some("use --listen 127.0.0.1:0".into()),
         }
     }
@@ -109,6 +115,7 @@ where
     let app = App::new(Arc::clone(&opened.store), config, clock, mode == Mode::Test).await?;
     let app = Arc::new(app.with_audit_key(key));
     check_doors(&app)?;
+    check_sources(&app).await?;
     let address = app.config.listen.clone();
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(&app.config.listen).await.map_err(failed.clone())?;
@@ -144,6 +151,18 @@ fn check_doors(app: &App) -> Result<(), ServeError> {
     }
     if !app.access.has_tokens() {
         return Err(ServeError::Unguarded { address });
+    }
+    Ok(())
+}
+
+/// A table that does not fit is refused at once. One that cannot be reached may be there in a minute.
+async fn check_sources(app: &App) -> Result<(), ServeError> {
+    for (name, running) in app.sources.iter() {
+        match running.outbox.bind().await {
+            Ok(()) => {}
+            Err(SourceError::Unfit(why)) => return Err(ServeError::Source { name: name.to_owned(), why }),
+            Err(error) => tracing::warn!(source = name, "source {name} cannot be reached yet: {error}"),
+        }
     }
     Ok(())
 }

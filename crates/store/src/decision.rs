@@ -3,6 +3,7 @@
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::lifecycle::{Action, Refused, Status};
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 
 use crate::audit::Actor;
@@ -17,9 +18,9 @@ pub enum Verb {
     Release,
     /// Puts the job of the letter back; a letter that is no job's has no way back yet.
     Retry,
-    /// Takes the letter out of every list; its content is kept inside the floor.
+    /// Takes the letter out of every list; inside the floor its content goes to the archive.
     Delete,
-    /// Brings a deleted letter back while its content is kept.
+    /// Brings back a letter that is archived, or deleted while its content is kept.
     Restore,
 }
 
@@ -94,6 +95,15 @@ pub struct Decision {
     pub at: Time,
     /// Only of a letter that stands so, if it matters how it stood when it was decided on.
     pub from: Option<Status>,
+    /// How long after its last capture or death nothing of a letter that is deleted is destroyed; `None` is as long as it
+    /// is unless something is set.
+    pub floor_ms: Option<i64>,
+}
+
+impl Decision {
+    pub fn floor_ms(&self) -> i64 {
+        self.floor_ms.unwrap_or(limits::RETENTION_FLOOR_MS)
+    }
 }
 
 /// What a decision did to one letter.
@@ -149,6 +159,8 @@ pub struct Operation {
     pub skipped: u64,
     pub opened_at: Time,
     pub finished_at: Option<Time>,
+    /// As its decision has it.
+    pub floor_ms: Option<i64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

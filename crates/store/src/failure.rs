@@ -15,6 +15,16 @@ pub enum FailurePoint {
     Begin,
     /// In the middle of inserting a letter, after its key was written.
     InsertLetter,
+    /// After a letter was copied into the trash and put on record there, before it leaves the live ones.
+    Archive,
+    /// After a letter of a batch was taken away by a limit, before the next one is.
+    Prune,
+    /// After a letter was put on record as one of a file, before its content leaves the trash.
+    Shelve,
+    /// After a letter was put among the live ones again, before it leaves the archive.
+    Restore,
+    /// After a letter that is in a file died again and was put among the live ones, before it leaves the archive.
+    Meet,
     /// At the commit, after all work was done.
     Commit,
 }

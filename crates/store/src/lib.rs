@@ -3,6 +3,7 @@
 //! This is the only crate that knows SQL. It never asks for the time of a decision and never decides a policy: times,
 //! ids and rules are bound in, and what is allowed comes from `lazaret_core::lifecycle`.
 
+pub mod archive;
 pub mod audit;
 pub mod claim;
 pub mod decision;
@@ -11,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod failure;
 pub mod folder;
+pub mod hold;
 pub mod incident;
 pub mod job;
 pub mod moves;
@@ -21,8 +23,11 @@ pub mod redrive;
 pub mod redrive_store;
 pub mod regroup;
 pub mod replay;
+pub mod retention;
+pub mod retention_store;
 pub mod search;
 pub mod series;
+pub mod source_store;
 pub mod sqlite;
 pub mod stats;
 pub mod store;
@@ -30,9 +35,10 @@ pub mod store;
 pub mod testing;
 pub mod token;
 pub mod transfer;
-pub mod trash;
 pub mod worker;
 
 pub use error::StoreError;
 pub use redrive_store::RedriveStore;
+pub use retention_store::RetentionStore;
+pub use source_store::SourceStore;
 pub use store::Store;

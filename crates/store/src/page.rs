@@ -64,7 +64,7 @@ pub struct LetterHistory {
 }
 
 /// One life: what arrived, and how it was judged.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Life {
     pub life: u32,
     pub captured_at: Time,
@@ -85,7 +85,7 @@ pub struct Life {
 }
 
 /// One failed run and the life it belongs to.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LifeAttempt {
     pub life: u32,
     pub ordinal: u32,

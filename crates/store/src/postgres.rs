@@ -2,7 +2,6 @@
 //!
 //! The same files and function names as the embedded store; `docs/decisions/0006` tells how it writes.
 
-mod address;
 mod audit;
 mod bodies;
 mod cell;
@@ -16,6 +15,7 @@ mod events;
 mod extract;
 mod failure;
 mod filter;
+mod holds;
 mod incidents;
 mod insert;
 mod jobs;
@@ -29,13 +29,14 @@ mod readers;
 mod redrives;
 mod regroup;
 mod replays;
+mod retention;
 mod rows;
 mod scan;
 mod series;
 mod session;
+mod sources;
 mod stats;
 mod suggest;
-mod tls;
 mod tokens;
 mod transfer;
 mod trash;
@@ -74,7 +75,6 @@ use crate::sqlite::Mode;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
-use crate::trash::Trashed;
 use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
@@ -126,10 +126,7 @@ async fn off_thread<T: Send + 'static>(
 #[async_trait]
 impl Store for PostgresStore {
     async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError> {
-        let prepared = prepare(batch).await?;
-        let moments = || prepared.iter().map(|one| one.prepared.admitted.id.at());
-        self.months.ensure(&self.lanes, moments()).await?;
-        self.months.after(self.writer.capture(prepared).await)
+        insert::capture(self, prepare(batch).await?).await
     }
 
     async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
@@ -361,12 +358,7 @@ impl Store for PostgresStore {
     }
 
     async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
-        let packed = jobs::change::Move::new(change)?;
-        // What dies by it is captured, and needs the partition of its month.
-        self.months.ensure(&self.lanes, packed.dies_at().into_iter()).await?;
-        let changed =
-            self.writer.write(1, packed, |write, asked| Box::pin(jobs::change::change(write, asked)));
-        self.months.after(changed.await)
+        jobs::change::carry_out(self, change).await
     }
 
     async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
@@ -432,24 +424,6 @@ impl Store for PostgresStore {
             .write(1, (rule, enabled, by, at), |write, asked| {
                 Box::pin(replays::switch(write, &asked.0, asked.1, &asked.2, asked.3))
             })
-            .await
-    }
-
-    async fn trash(
-        &self,
-        before: Option<(Time, LetterId)>,
-        limit: usize,
-    ) -> Result<Vec<Trashed>, StoreError> {
-        self.readers.read((before, limit), |conn, asked| Box::pin(trash::page(conn, asked.0, asked.1))).await
-    }
-
-    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError> {
-        if !self.readers.read(now, |conn, asked| Box::pin(trash::is_overdue(conn, *asked))).await? {
-            return Ok(0);
-        }
-        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
-        self.writer
-            .write_long(weight, (now, limit), |write, asked| Box::pin(trash::empty(write, asked.0, asked.1)))
             .await
     }
 

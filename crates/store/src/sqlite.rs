@@ -8,6 +8,7 @@ mod decisions;
 mod dump;
 mod events;
 mod filter;
+mod holds;
 mod incidents;
 mod insert;
 mod jobs;
@@ -19,9 +20,11 @@ mod readers;
 mod redrives;
 mod regroup;
 mod replays;
+mod retention;
 mod rows;
 mod scan;
 mod series;
+mod sources;
 mod stats;
 mod suggest;
 mod tokens;
@@ -66,7 +69,6 @@ use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
-use crate::trash::Trashed;
 use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 use crate::{Store, StoreError};
 use bodies::Bodies;
@@ -131,6 +133,7 @@ impl SqliteStore {
             entropy: Arc::default(),
             failures: Arc::clone(&failures),
             numbers,
+            standing: Arc::default(),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
         };
@@ -494,22 +497,6 @@ impl Store for SqliteStore {
 
     async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
         self.writer.write(1, move |write| replays::switch(write, &rule, enabled, &by, at)).await
-    }
-
-    async fn trash(
-        &self,
-        before: Option<(Time, LetterId)>,
-        limit: usize,
-    ) -> Result<Vec<Trashed>, StoreError> {
-        self.readers.read(move |conn| trash::page(conn, before, limit)).await
-    }
-
-    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError> {
-        if !self.readers.read(move |conn| trash::is_overdue(conn, now)).await? {
-            return Ok(0);
-        }
-        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
-        self.writer.write(weight, move |write| trash::empty(write, now, limit)).await
     }
 
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {

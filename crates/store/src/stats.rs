@@ -49,7 +49,8 @@ pub struct Ledger {
     pub archived: u64,
     pub pruned: u64,
     pub deleted: u64,
-    /// How many of all counters, statistics included, differ from the rows; known only after a recount.
+    /// How many of all counters, statistics included, differ from the rows, and how many letters are not in one place;
+    /// known only after a recount.
     pub wrong_counters: u64,
 }
 

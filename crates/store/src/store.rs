@@ -21,17 +21,18 @@ use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::redrive_store::RedriveStore;
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
+use crate::retention_store::RetentionStore;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
+use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
-use crate::trash::Trashed;
 use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
-pub trait Store: RedriveStore + Send + Sync + std::fmt::Debug {
+pub trait Store: RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
     async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError>;
@@ -228,14 +229,6 @@ pub trait Store: RedriveStore + Send + Sync + std::fmt::Debug {
 
     /// Switches a rule on or off whatever the configuration says, and writes the audit entry.
     async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError>;
-
-    /// Deleted letters whose content is kept, the last deleted first, before a time of deletion and id.
-    async fn trash(&self, before: Option<(Time, LetterId)>, limit: usize)
-    -> Result<Vec<Trashed>, StoreError>;
-
-    /// Drops the content of deleted letters that need not be kept any longer, at most of `limit` and of fewer if they are
-    /// large; says of how many.
-    async fn empty_trash(&self, now: Time, limit: usize) -> Result<u64, StoreError>;
 
     /// The audit log, newest first, before a position.
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;

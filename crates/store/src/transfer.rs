@@ -10,7 +10,7 @@ use lazaret_core::time::Time;
 use crate::page::{Life, LifeAttempt};
 
 /// One letter, whole.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Exported {
     pub letter: Letter,
     pub key: CaptureKey,
@@ -23,7 +23,7 @@ pub struct Exported {
 }
 
 /// A decision that was taken on a letter, by itself or as one of many.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct DecisionRecord {
     pub at: Time,
     pub action: String,

@@ -28,6 +28,10 @@ pub struct EventDetail {
     pub attempt: Option<u64>,
     pub worker_id: Option<String>,
     pub error: Option<super::LetterError>,
+    /// Of letters that a limit pushed out: which limit, and how many went where.
+    pub reason: Option<String>,
+    pub archived: Option<u64>,
+    pub deleted: Option<u64>,
 }
 
 #[derive(Deserialize, Debug)]

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use reqwest::Url;
-use reqwest::header::{ACCEPT, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::{Client, ClientError, api_url, failed, refusal};
+use super::{Client, ClientError, Content, api_url, failed, refusal};
 
 /// Longer than any stream; the client's own limit would end it in the middle.
 const STREAM_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -40,30 +40,48 @@ impl Client {
         wanted: Wanted<'_>,
     ) -> Result<Stream, ClientError> {
         let url = api_url(&self.base, path, query);
-        let mut request = self
-            .http
-            .get(url.clone())
-            .timeout(STREAM_MAX)
-            .header(ACCEPT, HeaderValue::from_static(wanted.media_type));
+        let mut request = self.http.get(url.clone());
         if let Some(last) = wanted.last_event {
             request = request.header(HeaderName::from_static("last-event-id"), last);
         }
-        let response = within(BEGIN_TIMEOUT, &url, request.send()).await?;
-        let status = response.status();
-        if !status.is_success() {
-            let headers = response.headers().clone();
-            let bytes = within(BEGIN_TIMEOUT, &url, response.bytes()).await?;
-            return Err(refusal(&url, status, &headers, &bytes));
-        }
-        let content_type = response.headers().get(reqwest::header::CONTENT_TYPE);
-        let is_wanted = content_type
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.split(';').next().unwrap_or_default().trim() == wanted.media_type);
-        if !is_wanted {
-            return Err(ClientError::Foreign { url });
-        }
-        Ok(Stream { response, url })
+        begin(request, url, wanted.media_type).await
     }
+
+    /// Posts something that is answered by a stream.
+    pub async fn post_for_stream(
+        &self,
+        path: &[&str],
+        content: Content,
+        media_type: &'static str,
+    ) -> Result<Stream, ClientError> {
+        let url = api_url(&self.base, path, &[]);
+        let request =
+            self.http.post(url.clone()).header(CONTENT_TYPE, content.media_type).body(content.bytes);
+        begin(request, url, media_type).await
+    }
+}
+
+async fn begin(
+    request: reqwest::RequestBuilder,
+    url: Url,
+    media_type: &'static str,
+) -> Result<Stream, ClientError> {
+    let request = request.timeout(STREAM_MAX).header(ACCEPT, HeaderValue::from_static(media_type));
+    let response = within(BEGIN_TIMEOUT, &url, request.send()).await?;
+    let status = response.status();
+    if !status.is_success() {
+        let headers = response.headers().clone();
+        let bytes = within(BEGIN_TIMEOUT, &url, response.bytes()).await?;
+        return Err(refusal(&url, status, &headers, &bytes));
+    }
+    let content_type = response.headers().get(CONTENT_TYPE);
+    let is_wanted = content_type
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.split(';').next().unwrap_or_default().trim() == media_type);
+    if !is_wanted {
+        return Err(ClientError::Foreign { url });
+    }
+    Ok(Stream { response, url })
 }
 
 impl Stream {

@@ -1,7 +1,7 @@
 //! `lazaret resolve`, `discard`, `reopen`, `hold`, `release` and `delete`: decisions on named letters or by a filter; and
 //! `restore`, on named ones only.
 
-mod bulk;
+pub mod bulk;
 
 use clap::{ArgGroup, Args};
 use lazaret_core::filter::Filter;
@@ -40,20 +40,12 @@ Examples:
 By filter, resolved and discarded letters are meant unless the filter says otherwise.
 Exit code 1 when a letter was refused or skipped.";
 
-pub const EXAMPLES_HOLD: &str = "\
-Examples:
-  lazaret hold 019a8b1c-7e00-7000-8000-000000000000 --reason 'case 12/2026'
-  lazaret hold --filter 'tenant:acme' --expect 412 --reason 'case 12/2026'
-
-By filter, letters of every status are meant.
-Exit code 1 when a letter was refused or skipped.";
-
 pub const EXAMPLES_RELEASE: &str = "\
 Examples:
   lazaret release 019a8b1c-7e00-7000-8000-000000000000 --reason 'case closed'
   lazaret release --filter 'tenant:acme held:yes' --expect 412
 
-By filter, letters of every status are meant.
+By filter, letters of every status are meant. They are freed from all their holds; `lazaret holds release` ends one hold.
 Exit code 1 when a letter was refused or skipped.";
 
 pub const EXAMPLES_DELETE: &str = "\
@@ -62,15 +54,17 @@ Examples:
   lazaret delete --filter 'source:jobs age:>180d' --expect 412 --reason 'too old to matter'
 
 By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`, and a reason is needed.
-What is deleted is in `lazaret trash` for 90 days from its capture or last death, and can be restored from there.
+Inside the floor of retention, 90 days unless configured, what is deleted is kept: `lazaret archive ls --deleted` lists
+it, `lazaret restore` brings it back.
 A letter on hold is not deleted. Exit code 1 when a letter was refused or skipped.";
 
 pub const EXAMPLES_RESTORE: &str = "\
 Examples:
-  lazaret trash
+  lazaret archive ls --deleted
   lazaret restore 019a8b1c-7e00-7000-8000-000000000000 --reason 'deleted by mistake'
 
-A letter comes back as it was. Exit code 1 when a letter was refused.";
+A letter comes back as it was, deleted or archived. `lazaret archive restore` does it by filter. Exit code 1 when a
+letter was refused.";
 
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
@@ -88,28 +82,28 @@ pub struct RestoreArgs {
 pub struct DecideArgs {
     /// The letters, by id
     #[arg(value_name = "ID", value_parser = LetterId::parse)]
-    ids: Vec<LetterId>,
+    pub ids: Vec<LetterId>,
 
     /// The letters that match a filter, such as 'queue:billing since:24h'
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    pub filter: Option<String>,
 
     /// Every letter there is, whatever its status
     #[arg(long)]
-    all: bool,
+    pub all: bool,
 
     /// How many letters that are; when it is another number, nothing is done
     #[arg(long, value_name = "N", conflicts_with = "ids")]
-    expect: Option<u64>,
+    pub expect: Option<u64>,
 
-    /// Why, for the audit log; a hold needs it, and so does a delete by filter
+    /// Why, for the audit log; a delete by filter needs it
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// What a decision by filter is about.
 #[derive(Debug)]
-enum Selection {
+pub enum Selection {
     Matching(Box<Filter>),
     All,
 }
@@ -122,9 +116,7 @@ pub async fn run(
 ) -> anyhow::Result<Outcome> {
     let reason = args.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
     if action == Action::Hold && reason.is_none() {
-        return Err(Failure::misuse("a hold needs a reason")
-            .hint("say why with --reason: whoever wants to release it has to know")
-            .into());
+        return Err(hold_without_reason().into());
     }
     if !args.ids.is_empty() {
         return by_id(action, &args.ids, reason, client, screen).await;
@@ -139,9 +131,7 @@ pub async fn run(
         Some(text) => {
             let wanted = filter::read(&text)?;
             if wanted.is_empty() {
-                return Err(Failure::misuse("the filter is empty and would match every letter")
-                    .hint("say --all if that is meant")
-                    .into());
+                return Err(empty_filter().into());
             }
             Selection::Matching(Box::new(filter::with_default_status(wanted, &filter::meant(action))))
         }
@@ -149,9 +139,28 @@ pub async fn run(
     bulk::run(bulk::Request { action, selection, expect: args.expect, reason }, client, screen).await
 }
 
+pub fn hold_without_reason() -> Failure {
+    Failure::misuse("a hold needs a reason")
+        .hint("say why with --reason: whoever wants to release it has to know")
+}
+
+pub fn empty_filter() -> Failure {
+    Failure::misuse("the filter is empty and would match every letter").hint("say --all if that is meant")
+}
+
 pub async fn restore(args: RestoreArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let reason = args.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
-    by_id(Action::Restore, &args.ids, reason, client, screen).await
+    restore_all(&args.ids, reason, client, screen).await
+}
+
+/// Brings named letters back.
+pub async fn restore_all(
+    ids: &[LetterId],
+    reason: Option<&str>,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    by_id(Action::Restore, ids, reason, client, screen).await
 }
 
 /// Decides letter by letter; one that is refused does not stop the others.
@@ -196,7 +205,8 @@ async fn by_id(
     Ok(if failed > 0 { Outcome::Incomplete } else { Outcome::Done })
 }
 
-fn refused(id: &str, error: &anyhow::Error, screen: &mut Screen) -> anyhow::Result<()> {
+/// Says why one letter of several was left as it is.
+pub fn refused(id: &str, error: &anyhow::Error, screen: &mut Screen) -> anyhow::Result<()> {
     let explained = explain(error);
     if screen.format == Format::Json {
         let json = json!({ "id": id, "error": { "message": explained.message, "hint": explained.hint } });

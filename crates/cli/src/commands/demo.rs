@@ -27,6 +27,7 @@ Examples:
   lazaret tail                          what goes wrong now
   lazaret queues                        the shop's jobs; also lazaret jobs ls, lazaret workers
   lazaret ls source:jobs                jobs that died
+  lazaret archive ls                    old letters that were pushed out; lazaret holds: what must be kept
   lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
   lazaret demo --seed 42 --still        another story, and nothing after it
 

@@ -1,5 +1,6 @@
 //! `lazaret show`: one letter, whole, for a person; or its exact bytes.
 
+mod held;
 mod page;
 mod sent;
 
@@ -11,12 +12,13 @@ use crate::client::{Answer, Client};
 use crate::failure::{Failure, Outcome};
 use crate::output::escape::is_harmful;
 use crate::output::{Format, Screen, moment};
-use page::Payload;
+pub use page::{Layout, Payload, page};
 
 const EXAMPLES: &str = "\
 Examples:
   lazaret show 019a8b1c-7e00-7000-8000-000000000000
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --life 1
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --older      with lives that are in the archive
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body > event.json
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .retryHistory";
 
@@ -35,6 +37,10 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     life: Option<u32>,
 
+    /// Also lives and failed runs that stand in files of the archive
+    #[arg(long, conflicts_with = "body")]
+    older: bool,
+
     /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
     #[arg(long)]
     raw: bool,
@@ -47,9 +53,10 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
             return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
         }
         let answer = body(&id, args.life, client).await?;
-        return write_body(&args, &answer, screen);
+        return write_body(args.raw, &answer, screen);
     }
-    let answer = client.get(&["dead-letters", &id], &[]).await?;
+    let older: &[(&str, &str)] = if args.older { &[("older", "true")] } else { &[] };
+    let answer = client.get(&["dead-letters", &id], older).await?;
     if screen.format == Format::Json {
         screen.json(answer.text()?)?;
         return Ok(Outcome::Done);
@@ -67,8 +74,8 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
         }
     };
     let payload = payload.unwrap_or(Payload::Text("null".into()));
-    let layout = if args.raw { page::Layout::AsCaptured } else { page::Layout::Indented };
-    let text = page::page(&letter, &rest, &payload.text(layout), screen, moment::now());
+    let layout = if args.raw { Layout::AsCaptured } else { Layout::Indented };
+    let text = page(&letter, &rest, &payload.text(layout), screen, moment::now());
     screen.write(text.as_bytes())?;
     Ok(Outcome::Done)
 }
@@ -79,8 +86,9 @@ async fn body(id: &str, life: Option<u32>, client: &Client) -> anyhow::Result<An
     Ok(client.get(&["dead-letters", id, "body"], &query).await?)
 }
 
-fn write_body(args: &ShowArgs, answer: &Answer, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    if screen.is_terminal() && !args.raw && !is_harmless(&answer.bytes) {
+/// Writes exact bytes, to a terminal only if they are harmless or `raw` is said.
+pub fn write_body(raw: bool, answer: &Answer, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    if screen.is_terminal() && !raw && !is_harmless(&answer.bytes) {
         let bytes = moment::count(answer.bytes.len() as u64);
         return Err(Failure::failed(format!(
             "the {bytes} bytes hold characters that could upset the terminal"

@@ -45,7 +45,7 @@ Stop the servers that use the store which is copied. If the copy is broken off, 
 and what is there already stays.
 At the end every letter is compared by the hash of all that is kept of it.
 Letters that were being sent wait again, and so do jobs that were put back from the dead letter.
-Not copied: events, audit log, incidents (they are made anew), trash, operations, workers, lines over time.";
+Not copied: events, audit log, incidents (they are made anew), the archive, holds, operations, workers, lines over time.";
 
 #[derive(Args, Debug)]
 pub struct MigrateArgs {

@@ -16,6 +16,7 @@ use lazaret_store::{Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::dice::Dice;
+use super::kept;
 use super::{Demo, Moment, What};
 
 /// Moments of the past that are written at a time.
@@ -70,6 +71,8 @@ impl Feed {
             }
         }
         self.insert(store, &mut deaths).await?;
+        kept::push_out(store, until).await?;
+        kept::hold_disputes(store, self.dice.bytes(), until).await?;
         told(total, total);
         Ok(())
     }
@@ -133,7 +136,7 @@ impl Feed {
 
 fn decision(verb: Verb, by: String, reason: String, at: Time) -> Decision {
     let actor = Actor { name: by, role: "operator".into(), request: None };
-    Decision { verb, actor, reason: Some(reason), at, from: None }
+    Decision { verb, actor, reason: Some(reason), at, from: None, floor_ms: None }
 }
 
 /// All at once: the writer takes what is waiting into one commit.

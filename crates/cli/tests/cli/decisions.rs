@@ -88,37 +88,3 @@ fn a_large_decision_is_followed_to_its_end() {
     assert_eq!(server.json(&["stats"])["byStatus"]["discarded"], LETTERS);
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
 }
-
-#[test]
-fn deleted_letters_are_in_the_trash_until_they_are_restored() {
-    let server = Server::start();
-    let (a, b, held) = (server.letter("a", "t"), server.letter("b", "t"), server.letter("c", "t"));
-    server.run(&["hold", &held, "--reason", "case 12"]).ok();
-    assert!(server.run(&["trash"]).ok().is_empty());
-    assert_eq!(
-        server.run(&["delete", &a, "--reason", "test data"]).ok(),
-        format!("{a} deleted: was pending\n")
-    );
-    assert!(server.run(&["show", &a]).fails(1).contains("does not exist"));
-    assert!(server.run(&["delete", &held]).fails(1).contains("hint: release the hold first"));
-    let unsaid = server.run(&["delete", "--filter", "type:t", "--expect", "2"]).fails(2);
-    assert!(unsaid.contains("needs a reason"), "{unsaid}");
-    let ran = server.run(&["delete", "--filter", "type:t", "--expect", "2", "--reason", "test data"]);
-    assert!(ran.stdout.starts_with("deleted 1 letter, skipped 1\n"), "{ran:?}");
-
-    let trash = server.run(&["trash"]).ok();
-    assert!(trash.contains(&a) && trash.contains(&b) && !trash.contains(&held), "{trash}");
-    let page = server.json(&["trash", "--limit", "1"]);
-    assert_eq!(page["items"][0]["letterId"], b);
-    let rest = server.json(&["trash", "--cursor", page["nextCursor"].as_str().unwrap()]);
-    assert_eq!(
-        (&rest["items"][0]["letterId"], rest["items"].as_array().unwrap().len()),
-        (&a.clone().into(), 1)
-    );
-
-    assert_eq!(server.run(&["restore", &a]).ok(), format!("{a} restored: is pending\n"));
-    assert!(server.run(&["restore", &a]).fails(1).contains("cannot restore"));
-    assert!(server.run(&["show", &a]).ok().contains("pending"));
-    assert!(!server.run(&["trash"]).ok().contains(&a));
-    assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
-}

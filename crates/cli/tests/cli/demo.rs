@@ -60,6 +60,22 @@ fn the_demo_shows_queues_workers_jobs_and_their_dead_letters() {
     server.run(&["redrive", "start", id, "--count", &count.to_string(), "--watch"]).ok();
     assert_eq!(server.json(&["redrive", "show", id])["letters"]["succeeded"], count);
 
+    // What was discarded long ago is archived, and what is disputed is held, those to come too.
+    let archived = server.json(&["archive", "ls", "--archived", "--limit", "500"]);
+    let archived = archived["items"].as_array().unwrap();
+    assert!((5..=100).contains(&archived.len()), "{}", archived.len());
+    assert!(archived.iter().all(|letter| letter["status"] == "discarded"));
+    let id = archived[0]["id"].as_str().unwrap();
+    assert!(server.run(&["archive", "show", id]).ok().contains("max_age"));
+    server.run(&["restore", id]).ok();
+    let holds = server.json(&["holds"]);
+    let standing = &holds["items"][0];
+    assert_eq!((&standing["kind"], &standing["by"]), (&json!("standing"), &json!("legal")), "{holds}");
+    assert!(standing["letters"].as_u64().unwrap() >= 2, "{holds}");
+    // Its history is some days old, and nothing of it is too old.
+    let would = server.json(&["prune", "--dry-run"]);
+    assert_eq!((&would["archived"], &would["deleted"]), (&json!(0), &json!(0)), "{would}");
+
     assert_eq!(server.run(&["workers", "quiet", "shop-worker-1"]).code, 0);
     assert_eq!(server.json(&["workers"])["items"][0]["wished"], "quiet");
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod archive;
+mod archive_kill;
 mod away;
 mod configuration;
 mod decisions;
@@ -10,6 +12,7 @@ mod demo;
 mod doors;
 mod examples;
 mod failures;
+mod holds;
 mod incidents;
 mod jobs;
 mod letters;
@@ -21,6 +24,7 @@ mod receiver;
 mod redrive;
 mod redrive_kill;
 mod reload;
+mod retention;
 mod rules;
 mod rules_040;
 mod running;

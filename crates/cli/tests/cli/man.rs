@@ -25,6 +25,8 @@ fn every_command_gets_a_page_in_a_folder() {
         "lazaret-redrive-plan",
         "lazaret-retry",
         "lazaret-token-new",
+        "lazaret-archive-restore",
+        "lazaret-holds-release",
     ] {
         let page = std::fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(".SH NAME"), "{name}: {page}");
@@ -53,6 +55,8 @@ fn shells_complete_the_new_commands_too() {
             "redrive",
             "retry",
             "diagnose",
+            "archive",
+            "holds",
         ] {
             assert!(script.contains(command), "{command} is missing for {shell}");
         }

@@ -1,10 +1,10 @@
-//! The rules of the outbox document for analysis and redrive, one test each, through the doors that a person has.
+//! The rules of the outbox document for visibility, analysis, redrive and retention, one test each, through the doors that a person has.
 //! `docs/rules-040.md` is made from the names of such tests.
 
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::running::{Server, entry};
+use crate::running::{Desk, Server, entry};
 
 /// A letter of an error class, reported by itself; gives its id and its incident's.
 fn letter(server: &Server, event: &str, error: &Value) -> (String, String) {
@@ -32,6 +32,36 @@ fn gate(server: &Server, incident: &str) -> (u64, Vec<String>) {
     let refusals = plan["plan"]["refusals"].as_array().unwrap();
     let codes = refusals.iter().map(|refusal| refusal["code"].as_str().unwrap().to_owned()).collect();
     (plan["count"].as_u64().unwrap(), codes)
+}
+
+/// A server that keeps one pending letter and would delete the others.
+fn strict() -> Server {
+    let desk = Desk::new();
+    let text = "[sources.report.retention]\nmax_count = 1\npruning_policy = 'delete'\n";
+    desk.file("lazaret.toml", text);
+    Server::start_on(desk)
+}
+
+#[test]
+fn rule_040_021_letters_are_in_sight_and_never_deleted_by_themselves() {
+    let server = strict();
+    let ids = ["e-1", "e-2", "e-3"].map(|event| timeout(&server, event).0);
+    // By a query, in numbers, by their cause, and as it happens.
+    assert_eq!(server.json(&["ls", "error:TimeoutError"])["total"], 3);
+    assert_eq!(server.json(&["stats"])["byErrorType"]["TimeoutError"], 3);
+    assert_eq!(server.json(&["incidents"])["items"][0]["count"], 3);
+    let shown = server.json(&["show", &ids[0]]);
+    assert_eq!((&shown["status"], &shown["error"]["message"]), (&json!("pending"), &json!("no answer")));
+    // A limit takes them out of the way, not out of the world: each is still accounted for, and comes back.
+    let pruned = server.json(&["prune"]);
+    assert_eq!((&pruned["archived"], &pruned["deleted"]), (&json!(2), &json!(0)), "{pruned}");
+    let ledger = server.json(&["ledger", "verify"]);
+    assert_eq!((&ledger["captured"], &ledger["pending"]), (&json!(3), &json!(1)));
+    assert_eq!((&ledger["archived"], &ledger["pruned"]), (&json!(2), &json!(0)));
+    for id in &ids[..2] {
+        server.run(&["restore", id]).ok();
+        assert_eq!(server.json(&["show", id])["status"], "pending");
+    }
 }
 
 #[test]
@@ -181,6 +211,34 @@ fn rule_040_042_a_redrive_is_verified_and_closes_the_incident() {
     // A death after the fix says that it was none.
     timeout(&server, "e-3");
     assert_eq!(server.json(&["incident", "show", &incident])["state"], "regressed");
+}
+
+#[test]
+fn rule_040_061_nothing_is_destroyed_before_ninety_days_or_under_a_hold() {
+    // Unless anything is set, nothing is deleted at all.
+    let policy = Server::start().json(&["retention", "--source", "report"])["queues"][0].clone();
+    assert_eq!(policy["pruningPolicy"], json!({"value": "archive", "from": "default"}));
+    assert_eq!(policy["minAge"], json!({"value": "P90D", "from": "default"}));
+
+    let server = strict();
+    let ids = ["e-1", "e-2", "e-3"].map(|event| timeout(&server, event).0);
+    server.run(&["hold", &ids[0], "--reason", "case 4711"]).ok();
+    let told = server.run(&["prune", "--dry-run"]).ok();
+    assert!(told.contains("2 inside the floor of P90D, so archived; 1 held: kept"), "{told}");
+    assert!(told.ends_with("2 would be archived, 0 deleted\n"), "{told}");
+    server.run(&["prune"]).ok();
+    let left = server.json(&["ls"]);
+    assert_eq!((&left["total"], &left["items"][0]["id"]), (&json!(1), &json!(ids[0])));
+    server.run(&["delete", &ids[0]]).fails(1);
+    // Released, it is like any other.
+    server.run(&["release", &ids[0]]).ok();
+    timeout(&server, "e-4");
+    assert_eq!(server.json(&["prune"])["archived"], 1);
+    let ledger = server.json(&["ledger", "verify"]);
+    assert_eq!(
+        (&ledger["archived"], &ledger["pruned"], &ledger["deleted"]),
+        (&json!(3), &json!(0), &json!(0))
+    );
 }
 
 #[test]

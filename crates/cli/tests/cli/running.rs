@@ -46,6 +46,11 @@ impl Desk {
         self
     }
 
+    pub fn without_env(mut self, name: &str) -> Desk {
+        self.env.retain(|(set, _)| set != name);
+        self
+    }
+
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -168,6 +173,12 @@ impl Server {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         std::mem::replace(&mut self.desk, Desk::new())
+    }
+
+    /// Waits for a server that ends by itself; says how it ended and gives back its desk.
+    pub fn ended(mut self) -> (std::process::ExitStatus, Desk) {
+        let status = self.child.wait().unwrap();
+        (status, std::mem::replace(&mut self.desk, Desk::new()))
     }
 
     pub fn pid(&self) -> u32 {

@@ -13,6 +13,7 @@ mod postgres;
 mod postgres_floor;
 mod postgres_jobs;
 mod postgres_lists;
+mod prune;
 mod redrive;
 mod regroup;
 mod retry;
@@ -22,8 +23,8 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 9] =
-    ["capture", "clients", "jobs", "retry", "redrive", "lists", "search", "regroup", "postgres"];
+const PARTS: [&str; 10] =
+    ["capture", "clients", "jobs", "retry", "redrive", "lists", "search", "regroup", "prune", "postgres"];
 
 struct Options {
     sizes: Vec<usize>,
@@ -64,6 +65,9 @@ fn main() {
     }
     if wanted("regroup") {
         runtime.block_on(regroup::run());
+    }
+    if wanted("prune") {
+        runtime.block_on(prune::run(&options.sizes));
     }
     if wanted("lists") {
         runtime.block_on(lists::run(&options.sizes));

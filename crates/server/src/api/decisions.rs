@@ -9,21 +9,25 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::filter::Filter;
-use lazaret_core::id::OperationId;
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
+use lazaret_store::StoreError;
 use lazaret_store::decision::{Decided, Decision, Expected, OperationState, Verb};
 use serde_json::{Map, Value};
 
+use super::archive::no_live_letter;
 use super::guard::{RequestId, actor};
 use super::letters::{parse_id, read_filter};
 use super::problem::{Code, Problem};
 use super::wire::{LetterSummary, OperationBody};
 use crate::access::Caller;
 use crate::app::App;
+use crate::archive;
 use crate::operations;
 use crate::raw_json::shown;
+use crate::retention::{self, Policies};
 
 /// Skipped letters that are named in an answer.
 const SKIPPED_SHOWN: usize = 100;
@@ -41,11 +45,17 @@ pub(super) async fn by_id(
     let mut body = read_object(&body?)?;
     let reason = take_reason(&mut body, verb)?;
     nothing_else(&body, &["reason"])?;
-    let decision =
-        Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now(), from: None };
+    let decision = Decision {
+        verb,
+        actor: actor(&caller, &request),
+        reason,
+        at: app.clock.now(),
+        from: None,
+        floor_ms: retention::floor_ms(&app, verb, id).await?,
+    };
     // What is deleted cannot be read afterwards.
     let before = match verb {
-        Verb::Delete => app.store.history(id).await?,
+        Verb::Delete => found(&app, id).await?,
         Verb::Resolve
         | Verb::Discard
         | Verb::Reopen
@@ -54,10 +64,21 @@ pub(super) async fn by_id(
         | Verb::Retry
         | Verb::Restore => None,
     };
-    match app.store.decide(id, decision).await? {
+    let decided = match verb {
+        // Its content may stand in a file.
+        Verb::Restore => archive::restore(&app, id, decision).await?,
+        Verb::Resolve
+        | Verb::Discard
+        | Verb::Reopen
+        | Verb::Hold
+        | Verb::Release
+        | Verb::Retry
+        | Verb::Delete => app.store.decide(id, decision).await?,
+    };
+    match decided {
         Decided::Done => {}
         Decided::Refused(refused) => return Err(refused.into()),
-        Decided::Unknown => return Err(Problem::no_letter(id)),
+        Decided::Unknown => return Err(no_live_letter(&app, id).await),
         Decided::NoWayBack => {
             return Err(Problem::new(Code::NoWayBack, format!("letter {id} cannot be put back from here"))
                 .hint(
@@ -73,13 +94,21 @@ pub(super) async fn by_id(
         }
     }
     let after = match before {
-        Some(history) => Some(Letter { place: Place::Deleted, ..history.letter }),
-        None => app.store.history(id).await?.map(|history| history.letter),
+        Some(letter) => Some(Letter { place: Place::Deleted, ..letter }),
+        None => found(&app, id).await?,
     };
     after.as_ref().map(|letter| Json(LetterSummary::from(letter))).ok_or_else(|| Problem::no_letter(id))
 }
 
-/// Brings a deleted letter back, as it was.
+/// The letter, live or archived.
+async fn found(app: &App, id: LetterId) -> Result<Option<Letter>, StoreError> {
+    if let Some(history) = app.store.history(id).await? {
+        return Ok(Some(history.letter));
+    }
+    Ok(app.store.archived_letter(id).await?.map(|archived| archived.letter))
+}
+
+/// Brings a deleted or archived letter back, as it was.
 #[utoipa::path(
     post,
     path = "/api/v1/dead-letters/{id}/restore",
@@ -130,8 +159,15 @@ pub(super) async fn by_filter(
         }
     };
     nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
-    let decision =
-        Decision { verb, actor: actor(&caller, &request), reason, at: app.clock.now(), from: None };
+    let decision = Decision {
+        verb,
+        actor: actor(&caller, &request),
+        reason,
+        at: app.clock.now(),
+        from: None,
+        // The letters may be of any queue.
+        floor_ms: Some(Policies::of(&app.config).longest_floor_ms()),
+    };
     let operation = operations::decide(&app, decision, filter, Expected::Exactly(expected)).await?;
     if operation.state == OperationState::Refused {
         let filter = lazaret_core::filter::Filter::from_text(&operation.filter)?;
@@ -175,7 +211,7 @@ pub(super) async fn operation(
 }
 
 /// A body that is an object, or nothing at all.
-fn read_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+pub(super) fn read_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
@@ -222,7 +258,7 @@ fn take_filter(body: &mut Map<String, Value>) -> Result<Filter, Problem> {
     }
 }
 
-fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
+pub(super) fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
     match body.keys().next() {
         Some(key) => Err(Problem::new(Code::BadRequest, format!("the field `{}` is unknown", shown(key)))
             .hint(format!("known: {}", known.join(", ")))),

@@ -11,14 +11,17 @@ use lazaret_core::cursor::{self, Sort};
 use lazaret_core::filter::{Filter, When};
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
-use lazaret_store::page::PageQuery;
+use lazaret_store::page::{Original, PageQuery};
 use serde_json::Value;
 
+use super::archive::{no_live_letter, whole_history, whole_original};
 use super::groups;
+use super::holds;
 use super::problem::{Code, Problem};
 use super::retry::edits_of;
+use super::wire::archive::OlderLivesBody;
 use super::wire::edit::Bodies;
-use super::wire::entry::{LetterEntry, SentBodies};
+use super::wire::entry::{Beside, LetterEntry};
 use super::wire::redrive::LetterRedriveBody;
 use super::wire::{BodyIndexBody, LetterList, LetterSummary, ScanBody, TotalBody, hex};
 use crate::app::App;
@@ -149,24 +152,46 @@ pub(super) fn parse_id(path: Result<Path<String>, PathRejection>) -> Result<Lett
     get,
     path = "/api/v1/dead-letters/{id}",
     tag = "letters",
-    params(("id" = String, Path)),
-    responses((status = 200, body = LetterEntry), (status = 404, description = "not_found"))
+    params(
+        ("id" = String, Path),
+        ("older" = Option<bool>, Query, description = "With lives and attempts that stand in files of the archive; `olderLives` says whether there are any"),
+    ),
+    responses(
+        (status = 200, body = LetterEntry),
+        (status = 404, description = "not_found: it never was here, or it is in the archive, where `archive` says"),
+        (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
+        (status = 503, description = "archive_unavailable")
+    )
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
+    pairs: Pairs,
 ) -> Result<Json<LetterEntry>, Problem> {
     let id = parse_id(id)?;
-    let Some(history) = app.store.history(id).await? else { return Err(Problem::no_letter(id)) };
+    let mut older = None;
+    for (key, value) in pairs?.0 {
+        match key.as_str() {
+            "older" => once(&mut older, "older", holds::parse_flag("older", &value)?)?,
+            _ => return Err(unknown_parameter(&key, &["older"])),
+        }
+    }
+    let history = match older {
+        Some(true) => whole_history(&app, id).await?,
+        Some(false) | None => app.store.history(id).await?,
+    };
+    let Some(history) = history else { return Err(no_live_letter(&app, id).await) };
     let Some(original) = app.store.original(id, Some(history.letter.life)).await? else {
-        return Err(Problem::no_letter(id));
+        return Err(no_live_letter(&app, id).await);
     };
-    let redrives = app.store.redrives_of(id).await?;
-    let sent = SentBodies {
-        redrives: redrives.into_iter().map(LetterRedriveBody::from).collect(),
+    let older_lives = app.store.older_lives(id).await?;
+    let beside = Beside {
+        redrives: app.store.redrives_of(id).await?.into_iter().map(LetterRedriveBody::from).collect(),
         edits: edits_of(&app, id, Bodies::LeftOut).await?,
+        holds: holds::of_letter(&app, id).await?,
+        older_lives: older_lives.into_iter().map(|row| OlderLivesBody::new(id, row)).collect(),
     };
-    Ok(Json(LetterEntry::new(history, original, sent, |subject| groups::group(&app, subject))))
+    Ok(Json(LetterEntry::new(history, original, beside, |subject| groups::group(&app, subject))))
 }
 
 /// Gives the exact bytes of the original.
@@ -174,10 +199,12 @@ pub(super) async fn show(
     get,
     path = "/api/v1/dead-letters/{id}/body",
     tag = "letters",
-    params(("id" = String, Path), ("life" = Option<u32>, Query, description = "The present life unless given")),
+    params(("id" = String, Path), ("life" = Option<u32>, Query, description = "The present life unless given; an older one may be read from the archive")),
     responses(
         (status = 200, description = "The bytes as they were captured, with their SHA-256 in `Lazaret-Sha256`", content_type = "application/octet-stream"),
-        (status = 404, description = "not_found")
+        (status = 404, description = "not_found"),
+        (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
+        (status = 503, description = "archive_unavailable")
     )
 )]
 pub(super) async fn body(
@@ -186,20 +213,31 @@ pub(super) async fn body(
     pairs: Pairs,
 ) -> Result<Response, Problem> {
     let id = parse_id(id)?;
+    let life = parse_life(pairs)?;
+    if let Some(original) = whole_original(&app, id, life).await? {
+        return Ok(body_response(original));
+    }
+    Err(match (life, app.store.history(id).await?) {
+        (Some(life), Some(_)) => Problem::new(Code::NotFound, format!("letter {id} has no life {life}")),
+        (Some(_) | None, _) => no_live_letter(&app, id).await,
+    })
+}
+
+/// Which life is asked for, where nothing else can be.
+pub(super) fn parse_life(pairs: Pairs) -> Result<Option<u32>, Problem> {
     let mut life = None;
     for (key, value) in pairs?.0 {
         if key != "life" {
             return Err(unknown_parameter(&key, &["life"]));
         }
-        life =
-            Some(value.parse::<u32>().map_err(|_| Problem::new(Code::BadRequest, "life must be a number"))?);
+        let number = value.parse::<u32>();
+        life = Some(number.map_err(|_| Problem::new(Code::BadRequest, "life must be a number"))?);
     }
-    let Some(original) = app.store.original(id, life).await? else {
-        return Err(match life {
-            Some(life) => Problem::new(Code::NotFound, format!("letter {id} has no life {life}")),
-            None => Problem::no_letter(id),
-        });
-    };
+    Ok(life)
+}
+
+/// The exact bytes, as a stranger's have to be sent.
+pub(super) fn body_response(original: Original) -> Response {
     let envelope = &original.envelope;
     let content_type = HeaderValue::from_str(envelope.content_type())
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -211,7 +249,7 @@ pub(super) async fn body(
         (HeaderName::from_static("lazaret-sha256"), text_header(&hex(envelope.sha256()))),
         (HeaderName::from_static("lazaret-life"), text_header(&original.life.to_string())),
     ];
-    Ok((headers, envelope.body().clone()).into_response())
+    (headers, envelope.body().clone()).into_response()
 }
 
 fn text_header(text: &str) -> HeaderValue {

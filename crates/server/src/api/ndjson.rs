@@ -3,6 +3,7 @@
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use serde::Serialize;
 
 use super::problem::{Code, Problem, too_large};
 
@@ -70,6 +71,14 @@ impl Lines {
         self.open.extend_from_slice(&data);
         Ok(())
     }
+}
+
+/// A value as a line of an answer.
+pub(super) fn line(value: &impl Serialize) -> Bytes {
+    // Our own shapes have texts for keys and cannot fail; a blank line is passed over by whoever reads lines.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
 }
 
 /// Why a body ended before its end.

@@ -4,8 +4,8 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use super::{
-    admin, audit, decisions, events, incident_steps, incidents, letters, metrics, progress, receipts,
-    redrives, report, retry, rules, series, stats, suggest, transfer, trash,
+    admin, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics, progress,
+    receipts, redrives, report, retention, retry, rules, series, sources, stats, suggest, transfer,
 };
 
 /// Describes the routes that a verb has: on one letter, and by filter.
@@ -127,8 +127,18 @@ step_docs! {
         decisions::restore,
         retry::retry,
         retry::edits,
-        trash::list,
         decisions::operation,
+        archive::list,
+        archive::restore::restore_many,
+        archive::files,
+        archive::verify::verify,
+        archive::show,
+        archive::body,
+        archive::restore::restore_one,
+        holds::list,
+        holds::place,
+        holds::show,
+        holds::release,
         stats::stats,
         stats::ledger,
         incidents::list,
@@ -151,6 +161,10 @@ step_docs! {
         steps::pace,
         receipts::receive,
         series::series,
+        sources::list,
+        sources::show,
+        sources::check,
+        sources::put_back,
         suggest::suggest,
         progress::progress,
         transfer::export,
@@ -158,6 +172,8 @@ step_docs! {
         rules::list,
         rules::enable,
         rules::disable,
+        retention::show,
+        retention::prune,
         admin::audit,
         audit::verify,
         events::events,

@@ -33,6 +33,9 @@ pub enum Code {
     NotAllowed,
     NoWayBack,
     Replaced,
+    NotArchived,
+    HoldEnded,
+    TooManyHolds,
     CountMismatch,
     RcaRequired,
     FixRequired,
@@ -43,6 +46,8 @@ pub enum Code {
     GlassReason,
     GlassForbidden,
     NoAuditKey,
+    NotLeading,
+    UnderWay,
     TooLarge,
     UnsupportedMediaType,
     Misdirected,
@@ -53,6 +58,10 @@ pub enum Code {
     StoreBusy,
     StoreFull,
     TooManyReaders,
+    FileMissing,
+    FileCorrupt,
+    ArchiveUnavailable,
+    SourceUnavailable,
 }
 
 impl Code {
@@ -79,6 +88,9 @@ impl Code {
             Code::NotAllowed => ("not_allowed", StatusCode::CONFLICT),
             Code::NoWayBack => ("no_way_back", StatusCode::CONFLICT),
             Code::Replaced => ("replaced", StatusCode::CONFLICT),
+            Code::NotArchived => ("not_archived", StatusCode::CONFLICT),
+            Code::HoldEnded => ("hold_ended", StatusCode::CONFLICT),
+            Code::TooManyHolds => ("too_many_holds", StatusCode::CONFLICT),
             Code::CountMismatch => ("count_mismatch", StatusCode::CONFLICT),
             Code::RcaRequired => ("rca_required", StatusCode::CONFLICT),
             Code::FixRequired => ("fix_required", StatusCode::CONFLICT),
@@ -90,6 +102,8 @@ impl Code {
             Code::GlassReason => ("break_glass", StatusCode::BAD_REQUEST),
             Code::GlassForbidden => ("break_glass", StatusCode::FORBIDDEN),
             Code::NoAuditKey => ("no_audit_key", StatusCode::CONFLICT),
+            Code::NotLeading => ("not_leading", StatusCode::CONFLICT),
+            Code::UnderWay => ("under_way", StatusCode::CONFLICT),
             Code::TooLarge => ("too_large", StatusCode::PAYLOAD_TOO_LARGE),
             Code::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Code::Misdirected => ("misdirected", StatusCode::MISDIRECTED_REQUEST),
@@ -100,6 +114,11 @@ impl Code {
             Code::StoreBusy => ("store_busy", StatusCode::SERVICE_UNAVAILABLE),
             Code::StoreFull => ("store_full", StatusCode::SERVICE_UNAVAILABLE),
             Code::TooManyReaders => ("too_many_readers", StatusCode::SERVICE_UNAVAILABLE),
+            // The storage behind us gave a bad answer, or none that would get better by itself.
+            Code::FileMissing => ("file_missing", StatusCode::BAD_GATEWAY),
+            Code::FileCorrupt => ("file_corrupt", StatusCode::BAD_GATEWAY),
+            Code::ArchiveUnavailable => ("archive_unavailable", StatusCode::SERVICE_UNAVAILABLE),
+            Code::SourceUnavailable => ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE),
         }
     }
 }
@@ -132,6 +151,11 @@ impl Problem {
     pub fn retry_after(mut self, seconds: u32) -> Problem {
         self.retry_after_s = Some(seconds);
         self
+    }
+
+    /// What is told where no problem document can be sent any more.
+    pub fn text(&self) -> &str {
+        &self.detail
     }
 
     pub fn no_letter(id: impl std::fmt::Display) -> Problem {

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::archive::no_live_letter;
 use super::fields::{Fields, bad, wrong};
 use super::guard::{RequestId, actor};
 use super::letters::parse_id;
@@ -24,7 +25,7 @@ use super::wire::redrive::RedriveBody;
 use crate::access::Caller;
 use crate::app::App;
 use crate::destination::is_passed_on;
-use crate::redrive::{self, Edited, SingleRequest};
+use crate::redrive::{self, Edited, NotRedriven, SingleRequest};
 
 /// Puts one letter back, as it is or changed.
 #[utoipa::path(
@@ -58,7 +59,10 @@ pub(super) async fn retry(
     fields.end()?;
     let by = actor(&caller, &request);
     let request = SingleRequest { edit, reason, break_glass, glass: glass(&caller), by };
-    let redrive = redrive::single(&app, id, request).await?;
+    let redrive = match redrive::single(&app, id, request).await {
+        Err(NotRedriven::UnknownLetter(id)) => return Err(no_live_letter(&app, id).await),
+        redriven => redriven?,
+    };
     let status = if redrive.finished_at.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(accepted(redrive, status))
 }
@@ -145,7 +149,7 @@ pub(super) async fn edits(
 ) -> Result<Json<EditList>, Problem> {
     let id = parse_id(id)?;
     if app.store.history(id).await?.is_none() {
-        return Err(Problem::no_letter(id));
+        return Err(no_live_letter(&app, id).await);
     }
     Ok(Json(EditList { items: edits_of(&app, id, Bodies::Shown).await? }))
 }

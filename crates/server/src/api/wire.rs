@@ -1,7 +1,9 @@
 //! The shapes on the wire: camelCase, times in RFC 3339. The domain's types are converted here, by hand.
 
+pub(super) mod archive;
 pub(super) mod edit;
 pub(super) mod entry;
+pub(super) mod hold;
 pub(super) mod incident;
 pub(super) mod record;
 pub(super) mod redrive;

@@ -12,7 +12,8 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, destination, grouping, jobs, redrive, replay, value,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jobs, outbox, redrive,
+    replay, retention, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -52,8 +53,10 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
                 .unwrap_or(defaults.events.keep),
         },
         audit: AuditConfig { key_file: check.scalar("audit.key_file", value::filled).map(Into::into) },
+        archive: archive::check(settings, check.problems),
         jobs: jobs::check(settings, check.problems),
         redrive: redrive::check(settings, check.problems),
+        retention: retention::check("retention", settings, check.problems),
         sources: check.sources(defaults.sources),
     };
     redrive::check_timeouts(&config, settings, problems);
@@ -198,9 +201,37 @@ impl Check<'_> {
         if let Some(governance) = self.scalar(&path("governance"), jobs::governance) {
             source.governance = governance;
         }
-        source.destination = destination::check(&path("destination"), self.settings, self.problems);
-        source.subscribers = destination::subscribers(&path("subscribers"), self.settings, self.problems);
+        let foreign: &[&str] = match source.kind {
+            SourceKind::Report => outbox::KEYS,
+            SourceKind::Outbox => &["aggregate", "tenant", "queue", "destination", "subscribers"],
+        };
+        self.refuse(name, source.kind, foreign);
+        match source.kind {
+            SourceKind::Report => {
+                source.destination = destination::check(&path("destination"), self.settings, self.problems);
+                source.subscribers =
+                    destination::subscribers(&path("subscribers"), self.settings, self.problems);
+            }
+            SourceKind::Outbox => {
+                source.outbox = outbox::check(name, place, self.settings, self.problems);
+            }
+        }
+        source.retention = retention::check(&path("retention"), self.settings, self.problems);
+        source.queues = retention::queues(&path("queues"), self.settings, self.problems);
         source
+    }
+
+    /// Refuses keys that another kind of source has: what is silently ignored is found in production.
+    fn refuse(&mut self, name: &str, kind: SourceKind, foreign: &[&str]) {
+        for key in foreign {
+            let path = format!("sources.{name}.{key}");
+            let inside = format!("{path}.");
+            let found = self.settings.iter().find(|(set, _)| **set == path || set.starts_with(&inside));
+            if let Some((_, setting)) = found {
+                let message = format!("a source of the kind {} has no {key}", kind.name());
+                self.problems.add(setting.place.clone(), &path, message);
+            }
+        }
     }
 }
 

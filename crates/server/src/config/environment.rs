@@ -46,8 +46,20 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         problems.add(place, "sources", message);
         return Settings::new();
     }
+    if let Some((_, rest)) = path.split_once(".queues.")
+        && let Err(message) = layer::check_queue(rest.split('.').next().unwrap_or_default())
+    {
+        problems.add(place, "queues", message);
+        return Settings::new();
+    }
     let given = match shape {
-        Shape::Text | Shape::Flag | Shape::Count | Shape::Size | Shape::Length | Shape::Status => {
+        Shape::Text
+        | Shape::Flag
+        | Shape::Count
+        | Shape::CountOrNone
+        | Shape::Size
+        | Shape::Length
+        | Shape::Status => {
             if let Err(message) = layer::check_text(value) {
                 problems.add(place, &path, message);
                 return Settings::new();

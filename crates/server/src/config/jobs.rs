@@ -1,13 +1,17 @@
-//! `[jobs]`: how long ended jobs are kept, what a retry asks for, and which pages may call the job routes.
+//! `[jobs]`: how long ended jobs and dead letters are kept, what a retry asks for, and which pages may call the job routes.
+
+use std::collections::BTreeMap;
 
 use lazaret_core::duration::Length;
 use lazaret_core::gate::Governance;
 use lazaret_core::limits;
+use lazaret_core::retention::Retention;
 use serde::Serialize;
 
 use super::check::{parse_scalar, parse_texts};
 use super::layer::Settings;
 use super::problem::{Problems, quoted};
+use super::retention::{self, QueueConfig, ShownQueue, ShownRetention};
 use super::value;
 
 /// What is set for the built-in source of jobs.
@@ -20,6 +24,10 @@ pub struct JobsConfig {
     pub governance: Governance,
     /// Origins of pages that may call `/ojs` from a browser, in lower case.
     pub allowed_origins: Vec<String>,
+    /// How long its letters stay.
+    pub retention: Retention,
+    /// What is set for single queues.
+    pub queues: BTreeMap<String, QueueConfig>,
 }
 
 impl Default for JobsConfig {
@@ -30,6 +38,8 @@ impl Default for JobsConfig {
             keep_discarded_ms: limits::JOB_KEEP_DISCARDED_MS,
             governance: Governance::Optional,
             allowed_origins: Vec::new(),
+            retention: Retention::default(),
+            queues: BTreeMap::new(),
         }
     }
 }
@@ -53,6 +63,8 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> JobsConfig 
         keep_discarded_ms,
         governance: governance.unwrap_or(defaults.governance),
         allowed_origins: parse_texts(settings, path, path, origin, problems),
+        retention: retention::check("jobs.retention", settings, problems),
+        queues: retention::queues("jobs.queues", settings, problems),
     }
 }
 
@@ -82,6 +94,10 @@ pub(super) struct ShownJobs<'a> {
     keep_discarded: String,
     governance: &'a str,
     allowed_origins: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<ShownRetention>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    queues: BTreeMap<&'a str, ShownQueue>,
 }
 
 pub(super) fn shown(jobs: &JobsConfig) -> ShownJobs<'_> {
@@ -92,6 +108,8 @@ pub(super) fn shown(jobs: &JobsConfig) -> ShownJobs<'_> {
         keep_discarded: length(jobs.keep_discarded_ms),
         governance: jobs.governance.name(),
         allowed_origins: &jobs.allowed_origins,
+        retention: retention::shown(&jobs.retention),
+        queues: retention::shown_queues(&jobs.queues),
     }
 }
 
@@ -112,6 +130,7 @@ mod tests {
             keep_discarded_ms: 30 * 86_400_000,
             governance: Governance::Required,
             allowed_origins: vec!["https://jobs.example.org".into(), "http://127.0.0.1:5173".into()],
+            ..JobsConfig::default()
         };
         assert_eq!(config.jobs, expected);
         assert_eq!(load_text(&config.to_toml()).unwrap(), config);

@@ -100,9 +100,18 @@ pub(super) fn check_source_name(name: &str) -> Result<(), String> {
 
 /// Says why a subscriber cannot have this name: none of its letters could.
 pub(super) fn check_subscriber(name: &str) -> Result<(), String> {
+    check_name(name, "subscriber")
+}
+
+/// Says why a queue cannot have this name: none of its letters could.
+pub(super) fn check_queue(name: &str) -> Result<(), String> {
+    check_name(name, "queue")
+}
+
+fn check_name(name: &str, what: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(format!(
-            "{} cannot name a subscriber; use 1 to {NAME_BYTES_MAX} bytes without control characters",
+            "{} cannot name a {what}; use 1 to {NAME_BYTES_MAX} bytes without control characters",
             quoted(name)
         ));
     }
@@ -110,7 +119,7 @@ pub(super) fn check_subscriber(name: &str) -> Result<(), String> {
 }
 
 /// A name as a part of a path: quoted where a dot or another sign in it would look like something else.
-fn part(name: &str) -> String {
+pub(super) fn part(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if name.bytes().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
 }
@@ -144,13 +153,18 @@ impl Reader<'_> {
     fn shaped(&mut self, path: &str, shape: &Shape, place: &Place, value: &DeValue<'_>) {
         match (shape, value) {
             (
-                Shape::Text | Shape::Size | Shape::Length | Shape::Status | Shape::Filter,
+                Shape::Text
+                | Shape::Size
+                | Shape::CountOrNone
+                | Shape::Length
+                | Shape::Status
+                | Shape::Filter,
                 DeValue::String(text),
             ) => match check_text(text) {
                 Ok(()) => self.set(path, place, Given::Scalar(text.clone().into_owned())),
                 Err(message) => self.refuse(path, place, message),
             },
-            (Shape::Count | Shape::Size | Shape::Status, DeValue::Integer(number)) => {
+            (Shape::Count | Shape::CountOrNone | Shape::Size | Shape::Status, DeValue::Integer(number)) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => self.set(path, place, Given::Scalar(number.to_string())),
                     Err(_) => self.refuse(path, place, "the number is too large".to_owned()),
@@ -241,6 +255,7 @@ impl Reader<'_> {
             let checked = match names {
                 Names::Source => check_source_name(name.get_ref()),
                 Names::Subscriber => check_subscriber(name.get_ref()),
+                Names::Queue => check_queue(name.get_ref()),
             };
             if let Err(message) = checked {
                 let place = self.place(name);

@@ -1,12 +1,16 @@
 //! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
 //! file and the reference; tests fail where one is forgotten.
 
+use super::outbox;
+
 /// What a key's value looks like.
 #[derive(Debug)]
 pub(super) enum Shape {
     Text,
     Flag,
     Count,
+    /// A number, or `"none"`.
+    CountOrNone,
     Size,
     Length,
     Status,
@@ -26,6 +30,8 @@ pub(super) enum Names {
     Source,
     /// As letters name it, whatever it looks like.
     Subscriber,
+    /// The same.
+    Queue,
 }
 
 #[derive(Debug)]
@@ -97,6 +103,17 @@ const KEYS: &[Key] = &[
     key("events", Shape::Table(&[key("keep", Shape::Count)])),
     key("audit", Shape::Table(&[key("key_file", Shape::Text)])),
     key(
+        "archive",
+        Shape::Table(&[
+            key("url", Shape::Text),
+            key("file_letters", Shape::Count),
+            key("file_age", Shape::Length),
+            key("endpoint", Shape::Text),
+            key("region", Shape::Text),
+            key("allow_http", Shape::Flag),
+        ]),
+    ),
+    key(
         "jobs",
         Shape::Table(&[
             key("keep_completed", Shape::Length),
@@ -104,9 +121,12 @@ const KEYS: &[Key] = &[
             key("keep_discarded", Shape::Length),
             key("governance", Shape::Text),
             key("allowed_origins", Shape::Texts),
+            key("retention", Shape::Table(RETENTION)),
+            key("queues", Shape::Named(&Shape::Table(QUEUE), Names::Queue)),
         ]),
     ),
     key("redrive", Shape::Table(&[key("lease", Shape::Length)])),
+    key("retention", Shape::Table(RETENTION)),
     key(
         "sources",
         Shape::Named(
@@ -118,6 +138,16 @@ const KEYS: &[Key] = &[
                 key("governance", Shape::Text),
                 key("destination", Shape::Table(DESTINATION)),
                 key("subscribers", Shape::Named(&Shape::Table(DESTINATION), Names::Subscriber)),
+                key("retention", Shape::Table(RETENTION)),
+                key("queues", Shape::Named(&Shape::Table(QUEUE), Names::Queue)),
+                key("url", Shape::Text),
+                key("table", Shape::Text),
+                key("subscriber", Shape::Text),
+                key("sweep", Shape::Length),
+                key("poll", Shape::Length),
+                key("columns", Shape::Table(outbox::COLUMNS)),
+                key("statuses", Shape::Table(outbox::STATUSES)),
+                key("relay", Shape::Table(RELAY)),
             ]),
             Names::Source,
         ),
@@ -134,7 +164,28 @@ const DESTINATION: &[Key] = &[
     key("success", Shape::Text),
 ];
 
-const fn key(name: &'static str, shape: Shape) -> Key {
+const QUEUE: &[Key] = &[key("retention", Shape::Table(RETENTION))];
+
+const RETENTION: &[Key] = &[
+    key("max_age", Shape::Length),
+    key("max_count", Shape::CountOrNone),
+    key("min_age", Shape::Length),
+    key("pruning_policy", Shape::Text),
+    key("resolved_max_age", Shape::Length),
+    key("discarded_max_age", Shape::Length),
+];
+
+const RELAY: &[Key] = &[
+    key("preset", Shape::Text),
+    key("concurrency", Shape::Count),
+    key("batch", Shape::Count),
+    key("order", Shape::Text),
+    key("stuck_after", Shape::Length),
+    key("poll", Shape::Length),
+    key("sink", Shape::Table(DESTINATION)),
+];
+
+pub(super) const fn key(name: &'static str, shape: Shape) -> Key {
     Key { name, shape }
 }
 
@@ -144,6 +195,7 @@ impl Shape {
             Shape::Text => "a text",
             Shape::Flag => "true or false",
             Shape::Count => "an integer",
+            Shape::CountOrNone => "an integer, or \"none\"",
             Shape::Size => "a number of bytes such as 16777216 or \"16MiB\"",
             Shape::Length => "a length of time such as \"120s\"",
             Shape::Status => "an HTTP status such as 503, \"5xx\" or \"500-599\"",
@@ -154,6 +206,7 @@ impl Shape {
             Shape::Named(_, Names::Subscriber) => {
                 "a table of tables, such as [sources.billing.subscribers.ledger]"
             }
+            Shape::Named(_, Names::Queue) => "a table of tables, such as [jobs.queues.mails.retention]",
             Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
         }
     }
@@ -166,6 +219,7 @@ impl Shape {
             Shape::Text
             | Shape::Flag
             | Shape::Count
+            | Shape::CountOrNone
             | Shape::Size
             | Shape::Length
             | Shape::Status
@@ -197,9 +251,11 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
         }
         Shape::Named(shape, Names::Source) => collect_paths(shape, &join(outer, named), named, found),
         Shape::Named(shape, Names::Subscriber) => collect_paths(shape, &join(outer, "<id>"), named, found),
+        Shape::Named(shape, Names::Queue) => collect_paths(shape, &join(outer, "<queue>"), named, found),
         Shape::Text
         | Shape::Flag
         | Shape::Count
+        | Shape::CountOrNone
         | Shape::Size
         | Shape::Length
         | Shape::Status

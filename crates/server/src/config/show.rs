@@ -9,9 +9,12 @@ use lazaret_core::pattern::Pattern;
 use lazaret_core::replay::ReplayRule;
 use serde::Serialize;
 
+use super::archive::{self, ShownArchive};
 use super::destination::{self, ShownDestination};
 use super::jobs::{self, ShownJobs};
+use super::outbox::{self, ShownOutbox};
 use super::redrive::{self, ShownRedrive};
+use super::retention::{self, ShownQueue, ShownRetention};
 use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
 
 pub(super) fn to_toml(config: &Config) -> String {
@@ -35,8 +38,10 @@ pub(super) fn to_toml(config: &Config) -> String {
         audit: ShownAudit {
             key_file: config.audit.key_file.as_ref().map(|path| path.to_string_lossy().into_owned()),
         },
+        archive: archive::shown(&config.archive),
         jobs: jobs::shown(&config.jobs),
         redrive: redrive::shown(&config.redrive),
+        retention: retention::shown(&config.retention),
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
     };
     toml::to_string(&shown).expect("texts and small integers can always be written")
@@ -60,8 +65,11 @@ struct Shown<'a> {
     search: ShownSearch,
     events: ShownEvents,
     audit: ShownAudit,
+    archive: ShownArchive<'a>,
     jobs: ShownJobs<'a>,
     redrive: ShownRedrive,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<ShownRetention>,
     sources: BTreeMap<&'a str, ShownSource<'a>>,
 }
 
@@ -157,13 +165,21 @@ struct ShownSource<'a> {
     kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     aggregate: Option<&'a str>,
-    tenant: &'a str,
-    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'a str>,
     governance: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<ShownDestination>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     subscribers: BTreeMap<&'a str, ShownDestination>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<ShownRetention>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    queues: BTreeMap<&'a str, ShownQueue>,
+    #[serde(flatten)]
+    outbox: Option<ShownOutbox>,
 }
 
 fn limits(limits: &LimitsConfig) -> ShownLimits {
@@ -223,11 +239,13 @@ fn replay_rule(rule: &ReplayRule) -> ShownReplayRule<'_> {
 }
 
 fn source(source: &SourceConfig) -> ShownSource<'_> {
+    // What is read out of events; a table has columns for it.
+    let read = source.outbox.is_none();
     ShownSource {
         kind: source.kind.name(),
         aggregate: source.aggregate.as_ref().map(|path| path.text()),
-        tenant: source.tenant.text(),
-        queue: &source.queue,
+        tenant: read.then(|| source.tenant.text()),
+        queue: read.then_some(source.queue.as_str()),
         governance: source.governance.name(),
         destination: source.destination.as_ref().map(destination::shown),
         subscribers: source
@@ -235,5 +253,8 @@ fn source(source: &SourceConfig) -> ShownSource<'_> {
             .iter()
             .map(|(id, it)| (id.as_str(), destination::shown(it)))
             .collect(),
+        retention: retention::shown(&source.retention),
+        queues: retention::shown_queues(&source.queues),
+        outbox: source.outbox.as_ref().map(outbox::shown),
     }
 }

@@ -120,6 +120,11 @@ pub(super) fn length_ms(text: &str, max: u64) -> Result<u64, String> {
     ms.ok_or_else(|| format!("{} is out of range; write 1ms to {}s", quoted(text), max / 1_000))
 }
 
+/// A length of time as it is written to a file.
+pub(super) fn length_text(ms: u64) -> String {
+    Length::from_ms(i64::try_from(ms).unwrap_or(i64::MAX)).to_string()
+}
+
 /// Decimal digits, which may be grouped as in TOML: `16_777_216`.
 fn digits_value(text: &str) -> Option<u64> {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit())

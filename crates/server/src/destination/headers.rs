@@ -68,28 +68,31 @@ const OF_TRUST: [&str; 26] = [
 const OF_TRUST_BEGINNINGS: [&str; 3] = ["lazaret-", "x-forwarded-", "sec-"];
 
 /// The headers of one letter.
-pub(super) fn of(outgoing: &Outgoing, secret: Option<&Secret>, at: Time) -> HeaderMap {
+pub(super) fn of(outgoing: &Outgoing) -> HeaderMap {
     let mut headers = passed_on(&outgoing.headers);
     let content_type = HeaderValue::from_str(&outgoing.content_type).ok();
     let content_type = content_type.filter(|value| !value.is_empty()).unwrap_or(UNKNOWN_TYPE);
     headers.insert(CONTENT_TYPE, content_type);
     // Said also of an empty body: there are receivers that insist on it.
     headers.insert(CONTENT_LENGTH, HeaderValue::from(outgoing.body.len()));
-    let mut ours = vec![
+    let ours = [
         ("lazaret-letter-id", outgoing.letter.to_string()),
         ("lazaret-life", outgoing.life.to_string()),
         ("lazaret-redrive-id", outgoing.redrive.to_string()),
         ("idempotency-key", outgoing.idempotency_key.clone()),
     ];
-    if let Some(secret) = secret {
-        let at_s = at.ms().div_euclid(1_000);
-        ours.push(("lazaret-signature", signature::sign(secret.reveal(), at_s, &outgoing.body)));
-    }
     for (name, value) in ours {
-        let value = HeaderValue::from_str(&value).expect("ids, numbers and hex are plain text");
+        let value = HeaderValue::from_str(&value).expect("ids and numbers are plain text");
         headers.insert(HeaderName::from_static(name), value);
     }
     headers
+}
+
+/// Adds the signature of a body that is sent at this moment.
+pub(super) fn sign(headers: &mut HeaderMap, secret: &Secret, at: Time, body: &[u8]) {
+    let signature = signature::sign(secret.reveal(), at.ms().div_euclid(1_000), body);
+    let value = HeaderValue::from_str(&signature).expect("numbers and hex are plain text");
+    headers.insert(HeaderName::from_static("lazaret-signature"), value);
 }
 
 /// What of the original is safe to repeat, in its order, as far as receivers take it. What is no header is left out.

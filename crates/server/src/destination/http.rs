@@ -13,9 +13,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::limits;
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Response, StatusCode};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -57,7 +58,8 @@ impl Tls {
         Tls { roots: Arc::new(roots) }
     }
 
-    fn client(&self) -> Result<ClientConfig, String> {
+    /// What a client of ours agrees to.
+    pub(crate) fn client(&self) -> Result<ClientConfig, String> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be set up: {error}"))?;
@@ -96,6 +98,23 @@ impl HttpDestination {
             hidden,
             clock,
         })
+    }
+
+    /// Sends one body once, signed if there is a secret.
+    pub(crate) async fn post(&self, mut headers: HeaderMap, body: &Bytes) -> Sent {
+        let wait = Duration::from_millis(limits::DESTINATION_WAIT_MS);
+        let Ok(Ok(_permit)) = timeout(wait, self.connections.acquire()).await else {
+            let busy = self.config.connections_max;
+            return Sent::Unsent(format!("{busy} letters were on their way there already"));
+        };
+        if let Some(secret) = &self.config.secret {
+            headers::sign(&mut headers, secret, self.clock.now(), body);
+        }
+        let request = self.http.post(self.config.url.secret().clone()).headers(headers).body(body.clone());
+        match request.send().await {
+            Ok(answer) => self.answered(answer).await,
+            Err(error) => self.unanswered(&error),
+        }
     }
 
     /// What an answer means, once it is whole.
@@ -195,20 +214,7 @@ impl Destination for HttpDestination {
     }
 
     async fn send(&self, outgoing: &Outgoing) -> Sent {
-        let wait = Duration::from_millis(limits::DESTINATION_WAIT_MS);
-        let Ok(Ok(_permit)) = timeout(wait, self.connections.acquire()).await else {
-            let busy = self.config.connections_max;
-            return Sent::Unsent(format!("{busy} letters were on their way there already"));
-        };
-        let request = self
-            .http
-            .post(self.config.url.secret().clone())
-            .headers(headers::of(outgoing, self.config.secret.as_ref(), self.clock.now()))
-            .body(outgoing.body.clone());
-        match request.send().await {
-            Ok(answer) => self.answered(answer).await,
-            Err(error) => self.unanswered(&error),
-        }
+        self.post(headers::of(outgoing), &outgoing.body).await
     }
 
     async fn verify(&self, _: &Outgoing) -> Verified {

@@ -9,6 +9,7 @@ use super::Destination;
 use super::http::{HttpDestination, Tls};
 use crate::clock::Clock;
 use crate::config::{Config, DestinationConfig};
+use crate::sources::Sources;
 
 /// The source of jobs, and the name of the destination that its letters have.
 pub const JOBS: &str = "jobs";
@@ -48,35 +49,48 @@ pub struct Destinations {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// What it was made of; nothing if it was added by hand.
-    config: Option<DestinationConfig>,
+    origin: Origin,
     made: Result<Arc<dyn Destination>, String>,
+}
+
+/// Where a destination comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Origin {
+    Configured(Box<DestinationConfig>),
+    /// It is the source itself: its letters go back to where they came from.
+    Source,
+    ByHand,
 }
 
 impl Destinations {
     /// Makes all that are configured. One that cannot be made says so to whoever wants to use it.
-    pub fn new(config: &Config, clock: &Clock) -> Destinations {
-        Destinations { clock: clock.clone(), entries: BTreeMap::new() }.under(config)
+    pub fn new(config: &Config, sources: &Sources, clock: &Clock) -> Destinations {
+        Destinations { clock: clock.clone(), entries: BTreeMap::new() }.under(config, sources)
     }
 
     /// Those of another configuration. What has not changed is the same, with its connections and their limit.
-    pub fn under(&self, config: &Config) -> Destinations {
+    pub fn under(&self, config: &Config, sources: &Sources) -> Destinations {
         // Reading the machine's certificates takes a while and is done once, if at all.
         let tls = OnceCell::new();
-        let added = self.entries.iter().filter(|(_, entry)| entry.config.is_none());
+        let added = self.entries.iter().filter(|(_, entry)| entry.origin == Origin::ByHand);
         let mut entries: BTreeMap<String, Entry> =
             added.map(|(name, entry)| (name.clone(), entry.clone())).collect();
         for (name, wanted) in configured(config) {
-            let known = self.entries.get(&name).filter(|entry| entry.config.as_ref() == Some(wanted));
+            let same = |entry: &&Entry| matches!(&entry.origin, Origin::Configured(was) if **was == *wanted);
+            let known = self.entries.get(&name).filter(same);
             let entry = known.cloned().unwrap_or_else(|| make(&name, wanted, &tls, &self.clock));
             entries.insert(name, entry);
+        }
+        for (name, running) in sources.iter() {
+            let made = Ok(Arc::clone(&running.outbox) as Arc<dyn Destination>);
+            entries.insert(name.to_owned(), Entry { origin: Origin::Source, made });
         }
         Destinations { clock: self.clock.clone(), entries }
     }
 
     /// The same with one more, which stays over reloads.
     pub fn with(mut self, name: &str, destination: Arc<dyn Destination>) -> Destinations {
-        self.entries.insert(name.to_owned(), Entry { config: None, made: Ok(destination) });
+        self.entries.insert(name.to_owned(), Entry { origin: Origin::ByHand, made: Ok(destination) });
         self
     }
 
@@ -169,7 +183,7 @@ fn make(name: &str, config: &DestinationConfig, tls: &OnceCell<Tls>, clock: &Clo
         tracing::error!(destination = name, "destination {name} cannot be used: {why}");
     }
     let made = made.map(|made| Arc::new(made) as Arc<dyn Destination>);
-    Entry { config: Some(config.clone()), made }
+    Entry { origin: Origin::Configured(Box::new(config.clone())), made }
 }
 
 #[cfg(test)]
@@ -199,7 +213,7 @@ mod tests {
 
     #[test]
     fn letters_go_to_their_subscriber_or_else_to_their_source() {
-        let all = Destinations::new(&config(), &Clock::System);
+        let all = Destinations::new(&config(), &Sources::default(), &Clock::System);
         for (source, subscriber, expected) in [
             ("orders", None, "orders http://orders.example.org/in"),
             ("orders", Some("x"), "orders http://orders.example.org/in"),
@@ -230,15 +244,16 @@ mod tests {
             Way::Out(destination) => destination,
             Way::Jobs => panic!("jobs are not sent"),
         };
-        let before = Destinations::new(&config(), &Clock::System);
+        let before = Destinations::new(&config(), &Sources::default(), &Clock::System);
         let mut changed = config();
         changed.sources.get_mut("orders").unwrap().destination = Some(receiver("http://other.example.org/"));
-        let after = before.under(&changed);
+        let after = before.under(&changed, &Sources::default());
         assert!(Arc::ptr_eq(&out(before.by_name("orders/a/b")), &out(after.by_name("orders/a/b"))));
         assert_eq!(address(after.by_name("orders")), "orders http://other.example.org/");
-        let none = after.under(&Config::default());
+        let none = after.under(&Config::default(), &Sources::default());
         assert_eq!(none.names().collect::<Vec<_>>(), ["jobs"]);
-        let kept = none.with("made", out(before.by_name("orders"))).under(&Config::default());
+        let kept =
+            none.with("made", out(before.by_name("orders"))).under(&Config::default(), &Sources::default());
         assert_eq!(address(kept.by_name("made")), "made http://orders.example.org/in");
     }
 }

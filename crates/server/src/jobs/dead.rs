@@ -26,6 +26,7 @@ use lazaret_store::stats::StatsOf;
 use super::{NotDone, SOURCE, Step, by_hand, write};
 use crate::app::App;
 use crate::redrive::shut_for;
+use crate::retention::Policies;
 
 pub use bulk::{All, Bulk, BulkRefused, all};
 pub use list::{DeadPage, Place, list};
@@ -107,7 +108,9 @@ pub async fn delete(app: &App, text: &str, by: Actor) -> Result<JobId, NotDone> 
     let (id, letter) = find(app, text).await?;
     // Put back, run and completed by somebody else meanwhile, it is not the one that was to be deleted.
     let (at, from) = (app.clock.now(), Some(letter.status));
-    let decision = Decision { verb: Verb::Delete, actor: by, reason: None, at, from };
+    let floor = Policies::of(&app.config).effective(&letter.source, &letter.queue).min_age.0;
+    let floor_ms = Some(floor.ms());
+    let decision = Decision { verb: Verb::Delete, actor: by, reason: None, at, from, floor_ms };
     match app.store.decide(letter.id, decision).await? {
         Decided::Done => Ok(id),
         Decided::Refused(refused) if refused.is_for_hold() => Err(NotDone::Held(id)),

@@ -62,6 +62,7 @@ async fn extend(app: &App, beat: &Heartbeat, id: JobId) -> Result<Option<Job>, N
         Err(NotDone::Store(error)) => Err(NotDone::Store(error)),
         Err(
             NotDone::Unknown(_)
+            | NotDone::Archived { .. }
             | NotDone::State { .. }
             | NotDone::NotHolder { .. }
             | NotDone::Duplicate(_)

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use lazaret_core::lifecycle::Status;
+use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::job::SOURCE;
 use lazaret_store::moves::Move;
@@ -14,6 +15,7 @@ use prometheus_client::registry::Registry;
 
 use super::family::{Family, Level, Total};
 use crate::app::App;
+use crate::retention::next_prune_at;
 
 /// All metrics as text.
 pub async fn text(app: &App) -> Result<String, StoreError> {
@@ -53,8 +55,28 @@ async fn standing(app: &App, registry: &mut Registry) -> Result<(), StoreError> 
         Level::default,
     );
     readers.of([]).add(app.readers.count() as u64);
+    retention(app, registry);
     letters(app, registry).await?;
     queues(app, registry).await
+}
+
+/// When letters are pruned, and whether limits hold; by what this instance knows, for no letter is counted here.
+fn retention(app: &App, registry: &mut Registry) {
+    let mut level = |name, help| Family::register(registry, name, help, [], Level::default);
+    let next =
+        level("lazaret_prune_next_time_seconds", "When letters are pruned next, in seconds since 1970");
+    let last =
+        level("lazaret_prune_last_time_seconds", "When this instance pruned last, in seconds since 1970");
+    let unmet = level(
+        "lazaret_prune_unmet_letters",
+        "Letters over a limit of count that stay because they are held, at the last prune of this instance",
+    );
+    let seconds = |at: Time| u64::try_from(at.ms() / 1_000).unwrap_or(0);
+    next.of([]).add(seconds(next_prune_at(app.clock.now())));
+    if let Some(report) = app.pruner.last() {
+        last.of([]).add(seconds(report.at));
+        unmet.of([]).add(report.unmet.iter().map(|(_, letters)| letters).sum());
+    }
 }
 
 async fn letters(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
@@ -123,10 +145,14 @@ async fn done_by_store(app: &App, registry: &mut Registry) -> Result<(), StoreEr
     let captured = of_source("lazaret_captured_total", "Letters that were captured for the first time");
     let lives = of_source("lazaret_lives_total", "Further deaths of letters that were captured before");
     let duplicates = of_source("lazaret_duplicates_total", "Deaths that were told again");
+    let taken = of_source("lazaret_pruned_total", "Letters that limits pushed out");
     for queue in app.store.queues().await? {
         for counter in [&retried, &pruned] {
             counter.of([&queue.name]).add(0);
         }
+    }
+    for source in app.config.sources.keys().map(String::as_str).chain([SOURCE]) {
+        taken.of([source]).add(0);
     }
     for (Move { kind, source, queue, letter_type, rule }, times) in app.store.moves() {
         let of_job = source == SOURCE;
@@ -134,6 +160,7 @@ async fn done_by_store(app: &App, registry: &mut Registry) -> Result<(), StoreEr
             "dead_letter.added" => captured.of([&source]).add(times),
             "dead_letter.recurred" | "dead_letter.relapsed" => lives.of([&source]).add(times),
             "duplicate" => duplicates.of([&source]).add(times),
+            "dead_letter.pruned" => taken.of([&source]).add(times),
             _ => {}
         }
         match kind {

@@ -12,13 +12,12 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::cursor;
-use lazaret_core::duration::Length;
 use lazaret_core::job::reenqueue::read_override;
-use lazaret_core::limits;
+use lazaret_core::retention::{Effective, MaxCount};
 use lazaret_store::page::Total;
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::jobs::both_ways;
 use super::problem::{Code, Problem};
@@ -26,7 +25,9 @@ use super::{Answer, Pairs, Part, Text, job_value};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
+use crate::jobs::SOURCE;
 use crate::jobs::dead::{self, DeadPage, Place};
+use crate::retention::{Policies, next_prune_at};
 use read::{Listed, Paging};
 
 pub(super) use many::{delete_many, purge, retry_many};
@@ -169,7 +170,7 @@ pub(super) async fn admin_delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How many there are, and the retention that is meant for them. When the next prune is, is not known: none is built.
+/// How many there are, and how long they stay: what holds for a queue about which nothing is set.
 pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let stats = dead::stats(&app).await?;
     let mut body = json!({
@@ -177,10 +178,7 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Probl
         "by_queue": stats.by_queue,
         "by_type": stats.by_type,
         "by_error_type": stats.by_error_type,
-        "retention": {
-            "max_age": Length::from_ms(limits::OJS_DEAD_LETTER_KEPT_MS).to_string(),
-            "max_count": limits::OJS_DEAD_LETTERS_KEPT,
-        },
+        "retention": retention(&app, &Policies::of(&app.config).of_source(SOURCE)),
     });
     for (name, time) in [("oldest_at", stats.oldest_at), ("newest_at", stats.newest_at)] {
         if let Some(time) = time {
@@ -188,4 +186,17 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Probl
         }
     }
     Ok(Answer(StatusCode::OK, body).into_response())
+}
+
+/// A policy as the specification writes it. Where nothing is counted there is no `max_count`.
+pub(super) fn retention(app: &App, effective: &Effective) -> Value {
+    let mut told = json!({
+        "max_age": effective.max_age.0.to_string(),
+        "next_prune_at": next_prune_at(app.clock.now()).to_string(),
+    });
+    match effective.max_count.0 {
+        MaxCount::Letters(letters) => told["max_count"] = letters.into(),
+        MaxCount::None => {}
+    }
+    told
 }

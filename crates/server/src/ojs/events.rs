@@ -116,6 +116,8 @@ fn message(event: &Event) -> Option<Value> {
         (_, _) if event.kind.starts_with("worker.") => data.get("worker_id")?.as_str()?.to_owned(),
         (Some(job), _) => job.to_string(),
         (None, Some(letter)) if event.kind.starts_with("dead_letter.") => letter.event_id.clone(),
+        // It is about many jobs of one queue at once.
+        (None, None) if event.kind == "dead_letter.pruned" => pruned(&mut data)?,
         (None, Some(_) | None) => return None,
     };
     if let Some(letter) = about {
@@ -131,6 +133,15 @@ fn message(event: &Event) -> Option<Value> {
         "subject": subject,
         "data": data,
     }))
+}
+
+/// Tells how many jobs of a queue went; nothing if the letters were of another source.
+fn pruned(data: &mut Map<String, Value>) -> Option<String> {
+    data.remove("source").filter(|source| source == SOURCE)?;
+    let number = |key: &str| data.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let count = number("archived") + number("deleted");
+    data.insert("count".to_owned(), count.into());
+    data.get("queue")?.as_str().map(str::to_owned)
 }
 
 /// The position that a reader names: by itself, or by the id of the event there.

@@ -316,6 +316,13 @@ impl From<NotDone> for Problem {
             NotDone::Unknown(id) => {
                 Problem::new(Code::NotFound, text).detail("resource_type", "job").detail("resource_id", id)
             }
+            NotDone::Archived { job, letter } => Problem::new(Code::NotFound, text)
+                .hint(format!(
+                    "bring it back with POST /api/v1/archive/{letter}/restore or `lazaret restore {letter}`"
+                ))
+                .detail("resource_type", "job")
+                .detail("resource_id", job.to_string())
+                .detail("letter_id", letter.to_string()),
             NotDone::NotDead(id) => Problem::new(Code::NotFound, text)
                 .detail("resource_type", "dead_letter_job")
                 .detail("resource_id", id),

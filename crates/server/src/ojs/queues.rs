@@ -10,12 +10,15 @@ use lazaret_core::limits;
 use lazaret_store::job::QueueInfo;
 use serde_json::{Map, Value, json};
 
+use super::dead_letter::retention;
 use super::problem::{Code, Problem};
 use super::{Answer, Pairs, Part, given, read_limit};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
+use crate::jobs::SOURCE;
 use crate::raw_json::shown;
+use crate::retention::Policies;
 
 /// What a queue that says nothing is: given out.
 pub(super) const fn status(paused: bool) -> &'static str {
@@ -70,6 +73,7 @@ pub(super) fn too_far() -> Problem {
 pub(super) async fn stats(State(app): State<Arc<App>>, name: Part) -> Result<Response, Problem> {
     let Path(name) = name?;
     let queue = find(&app, &name).await?;
+    let policy = Policies::of(&app.config).effective(SOURCE, &queue.name);
     let mut counts = Map::new();
     for state in JobState::ALL {
         counts.insert(state.name().into(), queue.counts.get(&state).copied().unwrap_or(0).into());
@@ -78,6 +82,7 @@ pub(super) async fn stats(State(app): State<Arc<App>>, name: Part) -> Result<Res
         "queue": queue.name,
         "status": status(queue.paused),
         "stats": counts,
+        "dead_letter": {"retention": retention(&app, &policy)},
         "computed_at": app.clock.now().to_string(),
     });
     Ok(Answer(StatusCode::OK, body).into_response())

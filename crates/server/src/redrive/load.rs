@@ -15,7 +15,7 @@ use lazaret_store::redrive::{Edit, RunStep, SendOutcome, Taken};
 use super::send::Settled;
 use crate::app::App;
 use crate::clock::Clock;
-use crate::destination::{Destination, Named, Outgoing, Sent, Way};
+use crate::destination::{self, Content, Destination, Named, Outgoing, Sent, Way};
 
 /// Originals that are read at once.
 const READS: usize = 8;
@@ -46,7 +46,7 @@ impl Ready {
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
         let now = clock.now();
-        let outcome = match sent.outcome(now, duration_ms) {
+        let outcome = match destination::outcome(sent, now, duration_ms) {
             // Whoever took the claim over may be sending it, and only they can say that it was not sent.
             SendOutcome::Failed { .. } | SendOutcome::Unsent
                 if now.since(self.begin_before) > self.send_ms_max.cast_signed() =>
@@ -78,10 +78,12 @@ pub(super) fn outgoing(
         letter,
         life,
         redrive,
+        message_id: String::new(),
         idempotency_key,
         content_type: envelope.content_type().to_owned(),
         headers: envelope.headers().to_vec(),
         body: envelope.body().clone(),
+        content: Content::Original,
     }
 }
 
@@ -150,9 +152,20 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
         },
     };
     Ok(match outgoing {
-        Some(outgoing) => Read::Ready { outgoing, destination },
+        Some(mut outgoing) => {
+            if destination.by_message_id() {
+                outgoing.message_id = message_id(app, letter).await?;
+            }
+            Read::Ready { outgoing, destination }
+        }
         None => Read::Unreadable(letter, "its content is gone".to_owned()),
     })
+}
+
+/// The id that a letter's message has at its source.
+pub(super) async fn message_id(app: &App, letter: LetterId) -> Result<String, StoreError> {
+    let history = app.store.history(letter).await?;
+    Ok(history.map(|history| history.letter.event_id).unwrap_or_default())
 }
 
 fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit) -> Outgoing {
@@ -160,10 +173,12 @@ fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit)
         letter,
         life: edit.life,
         redrive: run,
+        message_id: String::new(),
         idempotency_key,
         content_type: edit.content_type,
         headers: edit.headers,
         body: edit.body.into(),
+        content: Content::Edited,
     }
 }
 

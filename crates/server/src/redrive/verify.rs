@@ -10,8 +10,9 @@ use lazaret_core::redrive::Outcome;
 use lazaret_store::StoreError;
 use lazaret_store::redrive::{GroupVerdict, Proof, Proved, Redrive, RedriveLetter};
 
+use super::load::message_id;
 use crate::app::App;
-use crate::destination::{Destination, Outgoing, Silence, Verified, Way};
+use crate::destination::{Content, Destination, Outgoing, Silence, Verified, Way};
 
 /// Looks after the letters of a run that were sent; says whether some moved.
 pub(super) async fn verify(app: &App, run: &Redrive) -> Result<bool, StoreError> {
@@ -28,7 +29,11 @@ pub(super) async fn verify(app: &App, run: &Redrive) -> Result<bool, StoreError>
     let mut quiet_ms = all_out.then_some(run.options.quiet_ms);
     for row in &sent {
         let Some((name, destination)) = out.get(&row.group) else { continue };
-        match destination.verify(&sent_copy(run, row)).await {
+        let message_id = match destination.by_message_id() {
+            true => message_id(app, row.letter).await?,
+            false => String::new(),
+        };
+        match destination.verify(&sent_copy(run, row, message_id)).await {
             Verified::Succeeded { evidence, .. } => {
                 let (letter, life, at) = (row.letter, row.life, app.clock.now());
                 let proof = Proof { letter, life, evidence, by: format!("destination:{name}"), at };
@@ -75,14 +80,16 @@ async fn ways(app: &App, run: &Redrive) -> Result<Ways, StoreError> {
 }
 
 /// What was sent, without its content: a destination knows it by its ids.
-fn sent_copy(run: &Redrive, row: &RedriveLetter) -> Outgoing {
+fn sent_copy(run: &Redrive, row: &RedriveLetter, message_id: String) -> Outgoing {
     Outgoing {
         letter: row.letter,
         life: row.life,
         redrive: run.id,
+        message_id,
         idempotency_key: row.idempotency_key.clone().unwrap_or_default(),
         content_type: String::new(),
         headers: Vec::new(),
         body: Bytes::new(),
+        content: Content::Original,
     }
 }

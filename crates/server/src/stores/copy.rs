@@ -1,7 +1,7 @@
 //! Copies one store into another: tokens, letters whole, then queues and jobs. What is there already is left as it is,
 //! so that a copy that was broken off goes on when it is begun again.
 //!
-//! Not copied: events, the audit log, incidents (the other store opens its own), the trash, operations, workers, what
+//! Not copied: events, the audit log, incidents (the other store opens its own), the archive, holds, operations, workers, what
 //! replay rules have done, and lines over time. What says how a letter came to be where it is goes along with it.
 
 use std::collections::{HashMap, HashSet};

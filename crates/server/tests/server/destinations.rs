@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::time::Time;
-use lazaret_server::destination::{Destination, Outgoing, Sent};
+use lazaret_server::destination::{Content, Destination, Outgoing, Sent, outcome};
 use lazaret_store::redrive::SendOutcome;
 
 use rigs::{HttpRig, Received, Rig, ScriptedRig};
@@ -22,10 +22,12 @@ fn letter(body: impl Into<Bytes>) -> Outgoing {
         letter: LetterId::mint(at, [1; 10]),
         life: 2,
         redrive: RedriveId::mint(at, [2; 10]),
+        message_id: "e-1".to_owned(),
         idempotency_key: "the-letter:2:1".to_owned(),
         content_type: "application/json".to_owned(),
         headers: vec![("x-tenant".to_owned(), "acme".to_owned())],
         body: body.into(),
+        content: Content::Original,
     }
 }
 
@@ -73,7 +75,7 @@ async fn what_is_refused_is_definite_and_an_attempt(rig: &dyn Rig) {
     is_refused(&sent);
     assert_eq!(rig.received().len(), 1, "it was sent once");
     let at = Time::from_ms(5);
-    let SendOutcome::Failed { attempt, why } = sent.outcome(at, Some(7)) else { panic!("not failed") };
+    let SendOutcome::Failed { attempt, why } = outcome(sent, at, Some(7)) else { panic!("not failed") };
     assert_eq!((attempt.at, attempt.duration_ms), (Some(at), Some(7)));
     assert!(!attempt.error.error_type.is_empty() && attempt.error.message == why, "{attempt:?}");
 }

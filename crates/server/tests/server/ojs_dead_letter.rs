@@ -279,7 +279,8 @@ async fn a_bulk_retry_puts_back_what_matches_and_nothing_else() {
 #[tokio::test]
 async fn numbers_are_those_of_jobs_alone() {
     let app = TestApp::new().await;
-    let retention = json!({"max_age": "P180D", "max_count": 10_000});
+    let retention =
+        json!({"max_age": "P180D", "max_count": 10_000, "next_prune_at": "2026-11-15T03:05:00.000Z"});
     for base in ["/ojs/v1/dead-letter/stats", "/ojs/v1/admin/dead-letter/stats"] {
         assert_eq!(
             app.get(base).await.expect(200),

@@ -71,12 +71,9 @@ async fn a_deleted_job_is_gone_from_everywhere_and_can_be_restored() {
         assert_eq!(told["events"][0]["subject"], one);
         assert_eq!(app.get(&format!("{base}/stats")).await.expect(200)["total"], 1);
 
-        let trash = app.get("/api/v1/trash").await.expect(200);
-        assert_eq!(
-            (&trash["items"][0]["letterId"], &trash["items"][0]["eventId"]),
-            (&json!(letter), &json!(one))
-        );
-        assert_eq!(trash["items"][0]["keptUntil"], "2027-02-13T03:00:00.000Z");
+        let kept = app.get("/api/v1/archive?place=deleted").await.expect(200);
+        assert_eq!((&kept["items"][0]["id"], &kept["items"][0]["eventId"]), (&json!(letter), &json!(one)));
+        assert_eq!(kept["items"][0]["archive"]["reason"], "deleted");
         app.post(&format!("/api/v1/dead-letters/{letter}/restore"), &json!({})).await.expect(200);
         assert_eq!(listed(&app, base).await, [other.as_str(), one.as_str()]);
         assert_eq!(job(&app, &one).await["state"], "discarded");
@@ -146,7 +143,8 @@ async fn a_purge_takes_its_filter_from_the_query_or_the_body() {
         let entry = audited(&app).await;
         assert_eq!(entry["action"], "delete");
         assert!(entry["filter"].as_str().unwrap().contains("age:>P7D"), "{entry}");
-        assert_eq!(app.get("/api/v1/trash").await.expect(200)["items"].as_array().unwrap().len(), all.len());
+        let kept = app.get("/api/v1/archive?place=deleted").await.expect(200);
+        assert_eq!(kept["items"].as_array().unwrap().len(), all.len());
         app.check().await;
     }
 }

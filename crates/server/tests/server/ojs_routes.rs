@@ -189,7 +189,10 @@ async fn contradictions_about_the_dead_letter_are_settled() {
     assert_eq!(wide["pagination"]["limit"], 1_000);
     // 24: the retention of the dead-letter document.
     let stats = app.get(&format!("{PLAIN}/stats")).await.expect(200);
-    assert_eq!(stats["retention"], json!({"max_age": "P180D", "max_count": 10_000}));
+    assert_eq!(
+        stats["retention"],
+        json!({"max_age": "P180D", "max_count": 10_000, "next_prune_at": "2026-11-15T03:05:00.000Z"})
+    );
     // 11 and 12: a job that has ended cannot be cancelled, and the code is `conflict`.
     for ended in [&one, &dropped] {
         let told = error(&app.delete(&format!("/ojs/v1/jobs/{ended}")).await, 409, "conflict");

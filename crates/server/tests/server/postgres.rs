@@ -2,8 +2,20 @@
 
 #![allow(clippy::duplicate_mod, reason = "a test is written once and runs on both stores")]
 
+#[path = "archive.rs"]
+mod archive;
+#[path = "archive_api.rs"]
+mod archive_api;
+#[path = "archive_files_api.rs"]
+mod archive_files_api;
+#[path = "archive_rig.rs"]
+mod archive_rig;
+#[path = "archive_s3.rs"]
+mod archive_s3;
 #[path = "decisions.rs"]
 mod decisions;
+#[path = "holds_api.rs"]
+mod holds_api;
 #[path = "incident_steps.rs"]
 mod incident_steps;
 #[path = "journey.rs"]
@@ -24,12 +36,18 @@ mod ojs_jobs;
 mod ojs_origin;
 #[path = "ojs_removal.rs"]
 mod ojs_removal;
+#[path = "ojs_retention.rs"]
+mod ojs_retention;
 #[path = "ojs_routes.rs"]
 mod ojs_routes;
 #[path = "ojs_states.rs"]
 mod ojs_states;
 #[path = "ojs_workers.rs"]
 mod ojs_workers;
+#[path = "outbox.rs"]
+mod outbox;
+#[path = "python.rs"]
+mod python;
 #[path = "receiver.rs"]
 mod receiver;
 #[path = "redrive.rs"]
@@ -54,10 +72,14 @@ mod redrive_single;
 mod redriving;
 #[path = "replay.rs"]
 mod replay;
+#[path = "retention.rs"]
+mod retention;
+#[path = "retention_cases.rs"]
+mod retention_cases;
+#[path = "retention_years.rs"]
+mod retention_years;
 #[path = "rig.rs"]
 mod rig;
-#[path = "trash.rs"]
-mod trash;
 
 mod backing {
     //! What the rig's store is kept in: a database.

@@ -43,6 +43,10 @@ impl Receiver {
         self.desk.answers.lock().unwrap().extend(statuses);
     }
 
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
     pub fn got(&self) -> Vec<Got> {
         self.desk.got.lock().unwrap().clone()
     }

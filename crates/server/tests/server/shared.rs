@@ -8,7 +8,7 @@ use lazaret_core::time::Time;
 use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
-use lazaret_server::{operations, trash};
+use lazaret_server::{months, operations};
 use lazaret_store::Store;
 use lazaret_store::audit::Actor;
 use lazaret_store::decision::{Decision, Expected, NewOperation, OperationState, Verb};
@@ -67,7 +67,8 @@ async fn an_operation_that_a_killed_instance_left_freezing_is_ended_by_the_leade
     let (store, app) = instance(&database, clock.clone()).await;
     let id = OperationId::mint(start, [7; 10]);
     let actor = Actor { name: "ana".into(), role: "operator".into(), request: None };
-    let decision = Decision { verb: Verb::Discard, actor, reason: None, at: start, from: None };
+    let decision =
+        Decision { verb: Verb::Discard, actor, reason: None, at: start, from: None, floor_ms: None };
     let filter = Filter::from_text("queue:orders").unwrap();
     killed
         .open_operation(NewOperation { id, decision, filter, expected: Expected::Exactly(1) })
@@ -110,7 +111,7 @@ async fn months_that_are_long_over_and_empty_are_taken_away_by_the_leader() {
     const MONTHS: &str = "
         select right(c.relname::text, 7) from pg_inherits i join pg_class c on c.oid = i.inhrelid
          where i.inhparent = 'dead_letter_queue'::regclass and c.relname ~ '[0-9]$' order by 1";
-    trash::drop_empty_months(&app).await.unwrap();
+    months::drop_empty(&app).await.unwrap();
     let kept: Vec<String> = client.query(MONTHS, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(kept, ["2026_09", "2026_11"]);
     store.close().await.unwrap();

@@ -92,6 +92,10 @@ async fn what_was_exported_arrives_whole_in_another_store() {
             for field in ["incidentId", "grouping", "decisions"] {
                 letter.as_object_mut().unwrap().remove(field);
             }
+            // A hold that came along is one of this store, under an id of its own.
+            for hold in letter["holds"].as_array_mut().into_iter().flatten() {
+                hold.as_object_mut().unwrap().remove("id");
+            }
             shown.push(letter);
         }
         if let [one, two] = &shown[..] {

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lazaret_core::limits;
+use lazaret_postgres::Address;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::address::Address;
 use super::cell::Cells;
 use super::session::Session;
 use crate::StoreError;

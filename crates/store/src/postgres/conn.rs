@@ -8,10 +8,10 @@ use deadpool_postgres::{
 use futures_util::{Stream, TryStreamExt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use lazaret_postgres::Address;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::address::Address;
 use super::cell::{At, Bind, Uid};
 use super::failure::no_connection;
 use crate::StoreError;

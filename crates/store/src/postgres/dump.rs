@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 36] = [
+const TABLES: [(&str, &str); 41] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -47,6 +47,11 @@ const TABLES: [(&str, &str); 36] = [
     ("redrive_letters", "redrive, ordinal"),
     ("send_numbers", "letter, life"),
     ("edits", "letter, number"),
+    ("archive_files", "id"),
+    ("archive", "entry"),
+    ("archive_rows", "letter, first_life"),
+    ("holds", "id"),
+    ("hold_letters", "letter, hold"),
     ("positions", "one"),
     ("meta", "key"),
 ];
@@ -112,6 +117,7 @@ impl<'a> tokio_postgres::types::FromSql<'a> for Size {
 }
 
 const EMPTY: &str = "
+delete from hold_letters; delete from holds; delete from archive_rows; delete from archive; delete from archive_files;
 delete from redrive_letters; delete from redrive_groups; delete from redrives; delete from send_numbers;
 delete from edits; delete from rcas; delete from fixes; delete from incident_timeline;
 delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;

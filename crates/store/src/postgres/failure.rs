@@ -31,6 +31,12 @@ pub(super) enum Kind {
     Other,
 }
 
+impl From<lazaret_postgres::Unfit> for StoreError {
+    fn from(unfit: lazaret_postgres::Unfit) -> StoreError {
+        StoreError::Unfit(unfit.0)
+    }
+}
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> StoreError {
         let code = error.code().cloned();

@@ -14,7 +14,7 @@ use super::cell::{Cells, Uid};
 use super::conn::{Binds, Conn};
 use crate::StoreError;
 
-/// Conditions on the letters table, whose alias is `l`.
+/// Conditions on the letters table, or on the archive's, whose alias is `l`.
 #[derive(Debug)]
 pub(super) struct Where {
     /// Joined by `and`; never empty. Its marks belong to the binds it was made with.
@@ -25,7 +25,21 @@ pub(super) struct Where {
 
 impl Where {
     pub async fn of(conn: &Conn, filter: &Filter, now: Time, binds: &mut Binds) -> Result<Where, StoreError> {
-        let fingerprints = fingerprints(conn, &filter.incident).await?;
+        let fingerprints = fingerprints(conn, &filter.incident, &fingerprints_in_use()).await?;
+        Ok(Where::with(fingerprints, filter, now, binds))
+    }
+
+    /// The same for letters of the archive.
+    pub async fn of_archive(
+        conn: &Conn,
+        filter: &Filter,
+        now: Time,
+        binds: &mut Binds,
+    ) -> Result<Where, StoreError> {
+        Ok(Where::with(fingerprints(conn, &filter.incident, ALL_FINGERPRINTS).await?, filter, now, binds))
+    }
+
+    fn with(fingerprints: Values, filter: &Filter, now: Time, binds: &mut Binds) -> Where {
         let mut build = Build { all: Vec::new(), binds };
         build.patterns("l.event_id", &filter.event_id);
         build.patterns("l.aggregate", &filter.aggregate);
@@ -55,7 +69,7 @@ impl Where {
             build.all.push("true".into());
         }
         let sql = build.all.join(" and ");
-        Ok(Where { sql, words: (!words.is_empty()).then(|| words.join(" & ")) })
+        Where { sql, words: (!words.is_empty()).then(|| words.join(" & ")) }
     }
 }
 
@@ -152,18 +166,32 @@ fn fingerprints_in_use() -> String {
     )
 }
 
+/// A letter of the archive may have any of them.
+const ALL_FINGERPRINTS: &str = "
+select fingerprint
+  from fingerprints
+ where incident = any($1)
+ order by fingerprint";
+
 /// Letters carry fingerprints, never incidents: the incidents asked for become those fingerprints of theirs that some
 /// letter has. Those that none has any more may be many, and would hide that a single one finds all in order.
-async fn fingerprints(conn: &Conn, incidents: &Choice<IncidentId>) -> Result<Values, StoreError> {
-    Ok(Values { include: of(conn, &incidents.include).await?, exclude: of(conn, &incidents.exclude).await? })
+async fn fingerprints(conn: &Conn, incidents: &Choice<IncidentId>, sql: &str) -> Result<Values, StoreError> {
+    Ok(Values {
+        include: of(conn, &incidents.include, sql).await?,
+        exclude: of(conn, &incidents.exclude, sql).await?,
+    })
 }
 
-async fn of(conn: &Conn, incidents: &BTreeSet<IncidentId>) -> Result<Option<Vec<String>>, StoreError> {
+async fn of(
+    conn: &Conn,
+    incidents: &BTreeSet<IncidentId>,
+    sql: &str,
+) -> Result<Option<Vec<String>>, StoreError> {
     if incidents.is_empty() {
         return Ok(None);
     }
     let ids: Vec<Uid> = incidents.iter().map(|id| Uid(*id.bytes())).collect();
-    let rows = conn.query(&fingerprints_in_use(), &[&ids]).await?;
+    let rows = conn.query(sql, &[&ids]).await?;
     rows.iter().map(|row| row.cell(0)).collect::<Result<_, _>>().map(Some)
 }
 

@@ -6,19 +6,26 @@ mod meet;
 mod stored;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::future::try_join3;
+use futures_util::future::{try_join, try_join3};
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Admitted, Outcome, Receipt};
 use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::time::Time;
 
+use super::PostgresStore;
 use super::cell::{At, Cells, Uid};
 use super::conn::Conn;
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::extract::Extract;
+use super::failure::{Kind, kind_of};
+use super::holds::standing::{self, Arrived};
 use super::incidents::{self, Opening};
+use super::retention::meet::meet_archived;
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
@@ -26,30 +33,72 @@ use crate::failure::FailurePoint;
 use crate::moves::Move;
 use crate::packing::Prepared;
 
+pub(super) use meet::meet;
 pub(super) use stored::{ADD_LIVES, NewAttempt, NewLife, add_attempts, add_lives, chunks, column};
 
 /// One captured message with everything done to it that needs no database.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub prepared: Prepared,
-    extract: Option<Extract>,
+    extract: Extract,
+    bare: AtomicBool,
 }
 
 impl Incoming {
     pub fn new(admitted: Admitted) -> Result<Incoming, StoreError> {
         let prepared = Prepared::new(admitted)?;
-        let extract = Some(Extract::of(&prepared.admitted, &prepared.attempts));
-        Ok(Incoming { prepared, extract })
+        let extract = Extract::of(&prepared.admitted, &prepared.attempts);
+        Ok(Incoming { prepared, extract, bare: AtomicBool::new(false) })
     }
 
     /// Whether it goes without what was taken out of it for people who ask the database.
     pub fn is_bare(&self) -> bool {
-        self.extract.is_none()
+        self.bare.load(Ordering::Relaxed)
     }
 
-    pub fn make_bare(&mut self) {
-        self.extract = None;
+    pub fn make_bare(&self) {
+        self.bare.store(true, Ordering::Relaxed);
     }
+
+    /// What was taken out of it, unless it goes without.
+    fn extract(&self) -> Option<&Extract> {
+        (!self.is_bare()).then_some(&self.extract)
+    }
+}
+
+const LETTERS_AWAY: &str = "
+select id
+  from archive
+ where key = any($1)";
+
+/// Captures a batch. A letter that dies again while it is archived comes back into a month that may have been taken away
+/// since: then that month is made, and all done again.
+pub(super) async fn capture(store: &PostgresStore, batch: Vec<Incoming>) -> Result<Vec<Receipt>, StoreError> {
+    let batch = Arc::new(batch);
+    let moments = || batch.iter().map(|one| one.prepared.admitted.id.at());
+    store.months.ensure(&store.lanes, moments()).await?;
+    match store.months.after(store.writer.capture(Arc::clone(&batch)).await) {
+        Err(error) if kind_of(&error) == Kind::NoMonth => {
+            let keys = batch.iter().map(|one| one.prepared.admitted.key).collect();
+            let away = months_away(store, keys).await?;
+            store.months.ensure(&store.lanes, moments().chain(away)).await?;
+            store.months.after(store.writer.capture(Arc::clone(&batch)).await)
+        }
+        result => result,
+    }
+}
+
+/// When the letters were created that are archived under these keys.
+pub(super) async fn months_away(
+    store: &PostgresStore,
+    keys: Vec<CaptureKey>,
+) -> Result<Vec<Time>, StoreError> {
+    let find = async |conn: &Conn, keys: &Vec<CaptureKey>| {
+        let keys: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
+        let found = conn.query(LETTERS_AWAY, &[&keys]).await?;
+        found.iter().map(|row| Ok(LetterId::from_bytes(row.id(0)?).at())).collect()
+    };
+    store.readers.read(keys, |conn, keys| Box::pin(find(conn, keys))).await
 }
 
 /// Stores batches; one message that fails fails all. The receipts of each batch come back in its order.
@@ -58,7 +107,14 @@ pub(super) async fn insert(
     batches: &[&[Incoming]],
 ) -> Result<Vec<Vec<Receipt>>, StoreError> {
     let all: Vec<&Incoming> = batches.iter().flat_map(|batch| batch.iter()).collect();
-    let created = add_keys(write, &all).await?;
+    let created = if write.holds.knows_standing() {
+        add_keys(write, &all).await?
+    } else {
+        // Asked behind the keys on the same way: nobody waits for it.
+        let (created, found) = try_join(add_keys(write, &all), standing::in_force(&write.conn)).await?;
+        write.holds.know(found);
+        created
+    };
     write.failures.at(FailurePoint::InsertLetter)?;
     let new: Vec<New<'_>> = all
         .iter()
@@ -102,7 +158,7 @@ async fn add_keys(write: &Write, all: &[&Incoming]) -> Result<HashSet<[u8; 16]>,
 }
 
 const LATEST_OF_KEYS: &str = "
-select distinct on (key) id
+select distinct on (key) key, id, place
   from letter_keys
  where key = any($1)
  order by key, place = 'deleted', generation desc";
@@ -115,8 +171,9 @@ select id
  order by id
    for no key update";
 
-/// Holds the letters whose keys are known still, in the order of their ids: each is looked at by itself later, and two
-/// instances that are told of the same ones would wait for each other in a circle.
+/// Holds the letters whose keys are known still, in the order of their ids, and before them the keys of those that are
+/// away: each is looked at by itself later, and two instances that are told of the same ones would wait for each other in
+/// a circle.
 async fn hold_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]>) -> Result<(), StoreError> {
     let admitted = all.iter().map(|one| &one.prepared.admitted);
     let keys: Vec<&[u8]> =
@@ -124,9 +181,15 @@ async fn hold_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]
     if keys.is_empty() {
         return Ok(());
     }
-    let mut ids = Vec::new();
+    let (mut ids, mut away) = (Vec::new(), Vec::new());
     for row in write.conn.query(LATEST_OF_KEYS, &[&keys]).await? {
-        ids.push(LetterId::from_bytes(row.id(0)?));
+        match rows::place(row.cell(2)?)? {
+            Place::Live => ids.push(LetterId::from_bytes(row.id(1)?)),
+            Place::Archived | Place::Deleted => away.push(CaptureKey(row.bytes(0)?)),
+        }
+    }
+    if !away.is_empty() {
+        hold_keys(&write.conn, &away.iter().collect::<Vec<_>>()).await?;
     }
     let (Some(first), Some(last)) = (ids.iter().min(), ids.iter().max()) else { return Ok(()) };
     let (from, to) = (At(first.at()), At(last.at()));
@@ -159,8 +222,8 @@ select 1
  order by key, generation
    for no key update";
 
-/// Holds keys that are known still until the commit. Whoever puts something in the place of a deleted letter does so
-/// before the last look at its key, and so does whoever restores one.
+/// Holds keys that are known still until the commit. Whoever puts something in the place of a letter that is away, or
+/// brings it back, does so before the last look at its key.
 pub(super) async fn hold_keys(conn: &Conn, keys: &[&CaptureKey]) -> Result<(), StoreError> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
     conn.execute(HOLD_KEYS, &[&keys]).await?;
@@ -190,11 +253,11 @@ async fn insert_known(write: &mut Write, incoming: &Incoming) -> Result<Receipt,
         let Some((generation, id, place)) = latest_of_key(&write.conn, &admitted.key).await? else { break };
         match place {
             Place::Live => {
-                if let Some(receipt) = meet::meet(write, incoming, id).await? {
+                if let Some(receipt) = meet(write, incoming, id, Place::Live).await? {
                     return Ok(receipt);
                 }
             }
-            Place::Deleted if !held => {
+            Place::Archived | Place::Deleted if !held => {
                 hold_keys(&write.conn, &[&admitted.key]).await?;
                 held = true;
             }
@@ -209,7 +272,9 @@ async fn insert_known(write: &mut Write, incoming: &Incoming) -> Result<Receipt,
                 }
             }
             Place::Archived => {
-                return Err(StoreError::Corrupt(format!("letter {id} is archived, but there is no archive")));
+                if let Some(receipt) = meet_archived(write, incoming, id).await? {
+                    return Ok(receipt);
+                }
             }
         }
     }
@@ -243,6 +308,7 @@ async fn create(write: &mut Write, new: &[New<'_>]) -> Result<(), StoreError> {
     try_join3(stored::add_letters(conn, new), stored::put_lives(conn, &lives), add_attempts(conn, &attempts))
         .await?;
     stored::tell_lives(write, &lives);
+    let mut arrived = Vec::with_capacity(prepared.len());
     for prepared in prepared {
         let admitted = &prepared.admitted;
         let counted = counted(prepared, Status::Pending);
@@ -252,8 +318,10 @@ async fn create(write: &mut Write, new: &[New<'_>]) -> Result<(), StoreError> {
         write.tally.die(&counted.fingerprint, admitted.died_at);
         let incident = incidents.tell(write, prepared)?;
         tell(write, prepared, "dead_letter.added", admitted.id, incident, 1)?;
+        arrived.push((prepared, incident));
     }
-    Ok(())
+    let arrived = arrived.into_iter().map(|(prepared, incident)| Arrived::new(prepared, incident));
+    standing::catch(write, arrived).await
 }
 
 fn first_life(prepared: &Prepared) -> NewLife<'_> {
@@ -344,7 +412,7 @@ fn counted(prepared: &Prepared, status: Status) -> Counted {
 }
 
 /// Counts it for whoever watches this instance.
-fn note(write: &mut Write, prepared: &Prepared, kind: &'static str) {
+pub(super) fn note(write: &mut Write, prepared: &Prepared, kind: &'static str) {
     let captured = &prepared.admitted.captured;
     write.tally.note(Move {
         kind,

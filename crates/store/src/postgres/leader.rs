@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lazaret_core::limits;
+use lazaret_postgres::Address;
 use tokio::sync::Mutex;
 
-use super::address::Address;
 use super::cell::Cells;
 use super::session::Session;
 use crate::StoreError;

@@ -252,54 +252,56 @@ pub(super) async fn history(conn: &Conn, id: LetterId) -> Result<Option<LetterHi
     Ok(Some(LetterHistory { letter, lives, attempts, decisions }))
 }
 
-const LIVES: &str = "
-select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
-       max_retries, redrive, reported
-  from lives
- where letter = $1
- order by life";
+/// The columns that `life` reads, in its order, and how many they are.
+pub(super) const LIFE_COLUMNS: &str =
+    "life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal,
+retry_count, max_retries, redrive, reported";
 
-pub(super) async fn lives(conn: &Conn, letter: LetterId) -> Result<Vec<Life>, StoreError> {
-    let mut lives = Vec::new();
-    for row in conn.query(LIVES, &[&Uid(*letter.bytes())]).await? {
-        lives.push(Life {
-            life: row.small(0)?,
-            captured_at: row.time(1)?,
-            died_at: row.time(2)?,
-            class: rows::class(row.cell(3)?)?,
-            fingerprint: Fingerprint::stored(row.cell(4)?),
-            content_type: row.cell(5)?,
-            body_bytes: row.count(6)?,
-            sha256: row.bytes(7)?,
-            fatal: row.small(8)?,
-            retry_count: row.count(9)? as u32,
-            max_retries: row.cell::<Option<i64>>(10)?.map(|most| most as u32),
-            redrive: row.id_opt(11)?.map(RedriveId::from_bytes),
-            reported: row.cell::<Option<&[u8]>>(12)?.map(open_text).transpose()?,
-        });
-    }
-    Ok(lives)
+pub(super) const LIFE_COLUMNS_COUNT: usize = 13;
+
+pub(super) fn life(row: &tokio_postgres::Row) -> Result<Life, StoreError> {
+    Ok(Life {
+        life: row.small(0)?,
+        captured_at: row.time(1)?,
+        died_at: row.time(2)?,
+        class: rows::class(row.cell(3)?)?,
+        fingerprint: Fingerprint::stored(row.cell(4)?),
+        content_type: row.cell(5)?,
+        body_bytes: row.count(6)?,
+        sha256: row.bytes(7)?,
+        fatal: row.small(8)?,
+        retry_count: row.count(9)? as u32,
+        max_retries: row.cell::<Option<i64>>(10)?.map(|most| most as u32),
+        redrive: row.id_opt(11)?.map(RedriveId::from_bytes),
+        reported: row.cell::<Option<&[u8]>>(12)?.map(open_text).transpose()?,
+    })
 }
 
-const ATTEMPTS: &str = "
-select ordinal, life, at, duration_ms, error_type, error_code, message, detail
-  from attempts
- where letter = $1
- order by ordinal";
+pub(super) async fn lives(conn: &Conn, letter: LetterId) -> Result<Vec<Life>, StoreError> {
+    let sql = format!("select {LIFE_COLUMNS} from lives where letter = $1 order by life");
+    conn.query(&sql, &[&Uid(*letter.bytes())]).await?.iter().map(life).collect()
+}
+
+/// The columns that `attempt` reads, in its order, and how many they are.
+pub(super) const ATTEMPT_COLUMNS: &str =
+    "ordinal, life, at, duration_ms, error_type, error_code, message, detail";
+
+pub(super) const ATTEMPT_COLUMNS_COUNT: usize = 8;
+
+pub(super) fn attempt(row: &tokio_postgres::Row) -> Result<LifeAttempt, StoreError> {
+    let (error, extra) = open_error(row.cell(4)?, row.cell(5)?, row.cell(6)?, row.cell(7)?)?;
+    let attempt = Attempt {
+        at: row.time_opt(2)?,
+        duration_ms: row.cell::<Option<i64>>(3)?.map(|ms| ms as u64),
+        error,
+        extra,
+    };
+    Ok(LifeAttempt { ordinal: row.small(0)?, life: row.small(1)?, attempt })
+}
 
 pub(super) async fn attempts(conn: &Conn, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError> {
-    let mut attempts = Vec::new();
-    for row in conn.query(ATTEMPTS, &[&Uid(*letter.bytes())]).await? {
-        let (error, extra) = open_error(row.cell(4)?, row.cell(5)?, row.cell(6)?, row.cell(7)?)?;
-        let attempt = Attempt {
-            at: row.time_opt(2)?,
-            duration_ms: row.cell::<Option<i64>>(3)?.map(|ms| ms as u64),
-            error,
-            extra,
-        };
-        attempts.push(LifeAttempt { ordinal: row.small(0)?, life: row.small(1)?, attempt });
-    }
-    Ok(attempts)
+    let sql = format!("select {ATTEMPT_COLUMNS} from attempts where letter = $1 order by ordinal");
+    conn.query(&sql, &[&Uid(*letter.bytes())]).await?.iter().map(attempt).collect()
 }
 
 const ORIGINAL: &str = "

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use lazaret_postgres::{Address, place};
 use tokio_postgres::Client;
 
-use super::address::{Address, place};
 use super::cell::Cells;
 use super::conn::SCHEMA;
 use super::session::Session;
 use crate::StoreError;
 
 /// The steps, in order; the same numbers as those of the embedded store.
-const MIGRATIONS: [(u32, &str); 7] = [
+const MIGRATIONS: [(u32, &str); 8] = [
     (1, include_str!("migrations/0001_letters.sql")),
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
@@ -19,6 +19,7 @@ const MIGRATIONS: [(u32, &str); 7] = [
     (5, include_str!("migrations/0005_trash.sql")),
     (6, include_str!("migrations/0006_workers.sql")),
     (7, include_str!("migrations/0007_redrive.sql")),
+    (8, include_str!("migrations/0008_retention.sql")),
 ];
 
 /// Marks the schema as ours.

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use deadpool_postgres::Pool;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use lazaret_postgres::Address;
 use tokio_postgres::Client;
 
-use super::address::Address;
 use super::cell::Cells;
 use super::conn::{Binds, Conn};
 use super::failure::{Kind, kind_of};

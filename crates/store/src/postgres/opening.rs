@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use deadpool_postgres::Pool;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use lazaret_postgres::Address;
 
 use super::PostgresStore;
-use super::address::Address;
 use super::cell::Cells;
 use super::changes::{Changes, Listener};
 use super::conn::{Conn, pool};
@@ -68,7 +68,7 @@ impl PostgresStore {
 
     /// Whether an address can be read at all; connects to nothing. What it says holds no credentials.
     pub fn check_url(url: &str) -> Result<(), StoreError> {
-        Address::parse(url).map(drop)
+        Ok(Address::parse(url).map(drop)?)
     }
 
     /// What to do about a store that could not be opened.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::id::{HoldId, LetterId, OperationId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio_postgres::Row;
@@ -21,6 +21,7 @@ use super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::conn::{Binds, Conn};
 use super::failure::{Kind, kind_of, of_search};
 use super::filter::Where;
+use super::holds;
 use super::letters;
 use super::rows::unknown;
 use super::verdicts::{Listed, carry_out_all};
@@ -32,8 +33,9 @@ use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, Oper
 pub(super) use unfrozen::{drop_lists, end_unfrozen};
 
 const OPEN: &str = "
-insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role, request)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role, request,
+       floor_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<(), StoreError> {
     let decision = &operation.decision;
@@ -54,6 +56,7 @@ pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<
                 &matches!(operation.expected, Expected::AtMost(_)),
                 &clean(&decision.actor.role),
                 &clean_opt(decision.actor.request.as_deref()),
+                &decision.floor_ms,
             ],
         )
         .await?;
@@ -79,7 +82,8 @@ pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<
 }
 
 /// The columns that `read` reads, in its order.
-const COLUMNS: &str = "id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most";
+const COLUMNS: &str = "id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most,
+floor_ms";
 
 pub(super) async fn operation(conn: &Conn, id: OperationId) -> Result<Option<Operation>, StoreError> {
     let sql = format!("select {COLUMNS} from operations where id = $1");
@@ -102,6 +106,7 @@ fn read(row: &Row) -> Result<Operation, StoreError> {
         skipped: row.count(9)?,
         opened_at: row.time(10)?,
         finished_at: row.time_opt(11)?,
+        floor_ms: row.cell(13)?,
     })
 }
 
@@ -118,7 +123,7 @@ async fn hold(conn: &Conn, id: OperationId) -> Result<(Operation, Option<Key>), 
     );
     let found = conn.query_opt(&sql, &[&Uid(*id.bytes())]).await?;
     let row = found.ok_or_else(|| StoreError::Corrupt(format!("operation {id} is gone")))?;
-    Ok((read(&row)?, row.time_opt(13)?.zip(row.id_opt(14)?)))
+    Ok((read(&row)?, row.time_opt(14)?.zip(row.id_opt(15)?)))
 }
 
 /// A letter that dies between two chunks moves behind the place reached and is met again; it stays listed as it was.
@@ -379,7 +384,11 @@ async fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation,
         reason: operation.reason.clone(),
         at,
         from: None,
+        floor_ms: operation.floor_ms,
     };
+    if operation.verb == Verb::Hold {
+        holds::open_for(write, id).await?;
+    }
     let key = Uid(*id.bytes());
     let decided = operation.done + operation.skipped;
     let limit = limits::DECISION_ROWS_PER_WRITE as i64;
@@ -403,6 +412,9 @@ async fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation,
           where id = $1
         returning {COLUMNS}"
     );
+    if finished && operation.verb == Verb::Hold {
+        write.holds.placed(HoldId::from_bytes(*id.bytes()));
+    }
     let finished_at = finished.then_some(At(at));
     read(&write.conn.query_one(&sql, &[&key, &done, &skipped, &state.name(), &finished_at]).await?)
 }
@@ -446,6 +458,7 @@ fn outcome(listed: &Listed) -> String {
         Listed::Decided(Decided::NoWayBack) => "its source takes nothing back".into(),
         Listed::Decided(Decided::Replaced) => "another letter has taken its key".into(),
         Listed::OtherLife => "the letter died again meanwhile".into(),
+        Listed::HoldEnded => "the hold was released meanwhile".into(),
     }
 }
 

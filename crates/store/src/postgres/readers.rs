@@ -5,8 +5,8 @@ use std::time::Duration;
 use deadpool_postgres::Pool;
 use futures_util::future::BoxFuture;
 use lazaret_core::limits;
+use lazaret_postgres::Address;
 
-use super::address::Address;
 use super::conn::{Conn, pool};
 use super::failure::{Kind, kind_of, of_search};
 use crate::StoreError;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lazaret_core::limits;
+use lazaret_postgres::Address;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::address::Address;
 use super::conn::settings;
 use super::failure::not_connected;
 use crate::StoreError;

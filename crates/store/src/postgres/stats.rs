@@ -9,6 +9,7 @@ use lazaret_core::time::Time;
 use super::cell::Cells;
 use super::conn::Conn;
 use super::counters::Dimension;
+use super::holds::record;
 use super::rows;
 use crate::StoreError;
 use crate::job::SOURCE;
@@ -181,8 +182,46 @@ async fn wrong_counters(conn: &Conn) -> Result<u64, StoreError> {
     }
     let waiting = [Status::Pending.name(), Status::Reprocessing.name()];
     wrong += conn.query_one(WRONG_INCIDENTS, &[&waiting.as_slice()]).await?.count(0)?;
+    for sql in WRONG_PLACES {
+        wrong += conn.query_one(sql, &[]).await?.count(0)?;
+    }
+    wrong += record::wrong(conn).await?;
     Ok(wrong)
 }
+
+/// Letters that are in no place, or in two: every one that is archived is on record, its lives are in the trash or in a
+/// file, and nobody else's are.
+const WRONG_PLACES: [&str; 6] = [
+    "select count(*)
+       from letter_keys k
+       left join archive a on a.id = k.id
+      where a.id is null and k.place = 'archived'
+         or a.id is not null and (a.place <> k.place or a.key <> k.key)",
+    "select count(*)
+       from archive a
+       left join letter_keys k on k.id = a.id
+       left join dead_letter_queue l on l.id = a.id and l.created_at = a.created_at
+      where k.id is null
+         or l.id is not null",
+    "select count(*)
+       from archive a
+       left join trash t on t.id = a.id
+       left join trash_lives v on v.letter = a.id and v.life = a.life
+       left join archive_rows r on r.letter = a.id and r.last_life = a.life
+      where a.waiting <> (t.id is not null and t.life = a.life)
+         or a.waiting <> (v.letter is not null)
+         or a.waiting = (r.letter is not null)",
+    "select count(*)
+       from trash t
+       left join archive a on a.id = t.id
+      where a.waiting is distinct from true",
+    "select count(*)
+       from archive_rows r
+       join lives v on v.letter = r.letter and v.life between r.first_life and r.last_life",
+    "select count(*)
+       from archive_rows r
+       join trash_lives v on v.letter = r.letter and v.life between r.first_life and r.last_life",
+];
 
 /// Incidents whose sums are not those of their letters.
 const WRONG_INCIDENTS: &str = "

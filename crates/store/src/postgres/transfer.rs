@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use lazaret_core::id::LetterId;
+use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -21,6 +22,8 @@ use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
 use super::failure::{Kind, kind_of};
+use super::holds;
+use super::holds::standing::{Arrived, catch};
 use super::incidents::Opening;
 use super::insert::{NewAttempt, add_attempts, find_or_open};
 use super::jobs::follow::follow;
@@ -32,7 +35,7 @@ use crate::audit::Actor;
 use crate::job::SOURCE;
 use crate::transfer::{Exported, Import, Imported};
 
-use packed::{Columns, Packed};
+pub(super) use packed::{Columns, Packed};
 
 /// Asked within a snapshot. Letters are asked for at once: nobody waits for the answer to the one before.
 pub(super) async fn export(conn: &Conn, ids: &[LetterId]) -> Result<Vec<Exported>, StoreError> {
@@ -161,6 +164,11 @@ async fn put_in(
 ) -> Result<(), StoreError> {
     let mut incidents = find_or_open(write, openings(created)).await?;
     stored::add_letters(write, created, columns).await?;
+    let held: Vec<_> = created
+        .iter()
+        .filter_map(|packed| Some((packed.letter().id, packed.letter().hold.as_ref()?)))
+        .collect();
+    holds::imported(write, &held).await?;
     stored::add_lives(write, created).await?;
     let attempts: Vec<NewAttempt<'_>> = created.iter().flat_map(|packed| attempts(packed)).collect();
     add_attempts(&write.conn, &attempts).await?;
@@ -169,6 +177,7 @@ async fn put_in(
         .map(|packed| (packed.letter().id, packed.import.exported.decisions.as_slice()))
         .collect();
     decisions::add_past(write, &past).await?;
+    let mut arrived = Vec::with_capacity(created.len());
     for packed in created {
         let mut incident = None;
         for (grouping, _) in &packed.import.groupings {
@@ -190,6 +199,28 @@ async fn put_in(
             }
             Status::Pending | Status::Reprocessing | Status::Resolved | Status::Discarded => {}
         }
+        arrived.extend(incident.map(|incident| (*packed, incident)));
+    }
+    let arrived = arrived.iter().filter_map(|(packed, incident)| arrived_here(packed, *incident));
+    catch(write, arrived).await
+}
+
+/// A letter as it stands here, for the standing holds.
+fn arrived_here(packed: &Packed, incident: IncidentId) -> Option<Arrived<'_>> {
+    let (_, envelope) = packed.import.exported.lives.last()?;
+    let letter = Letter { incident, status: packed.status_here(), ..packed.letter().clone() };
+    Some(Arrived { letter, envelope, at: packed.import.at })
+}
+
+/// Stores the lives and attempts of a letter that comes out of a file of the archive, and whose row stands already.
+pub(super) async fn bring_lives(write: &mut Write, packed: &Packed) -> Result<(), StoreError> {
+    let letters = [packed];
+    let mut incidents = find_or_open(write, openings(&letters)).await?;
+    stored::add_lives(write, &letters).await?;
+    let attempts: Vec<NewAttempt<'_>> = attempts(packed).collect();
+    add_attempts(&write.conn, &attempts).await?;
+    for (grouping, _) in &packed.import.groupings {
+        incidents.tell_of(write, grouping.fingerprint.as_str())?;
     }
     Ok(())
 }

@@ -1,31 +1,27 @@
-//! Deleted letters: out of every table of live letters at once, and back as they were while their content is kept.
+//! Letters that leave the live ones: out of every table of theirs at once. Those that are archived, or deleted inside the
+//! floor, are copied into the trash, whole, and put on record in the archive; of the others a tombstone stays.
 //!
-//! Lives that come back get new places in the order of capture, because what goes by those has passed the old ones by.
-//! A letter is held still while it is deleted, and its key while it is restored: whoever captures under that key, or
-//! enqueues the job again, waits for it.
+//! Whoever takes a letter away holds its key, then its job, then itself. Whoever has to do with one that is away holds its
+//! key: whoever captures under that key, or enqueues the job again, waits for it.
 
 use std::collections::{HashMap, HashSet};
 
 use lazaret_core::id::{IncidentId, JobId, LetterId};
-use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Letter;
-use lazaret_core::lifecycle::{Action, Place, Standing, Status};
-use lazaret_core::limits;
+use lazaret_core::lifecycle::{Place, Standing, Status};
 use lazaret_core::time::Time;
 
-use super::cell::{At, Cells, Uid, clean};
+use super::cell::{At, Bind, Cells, Uid, clean};
 use super::conn::Conn;
 use super::counters::{Counted, Flow};
 use super::incidents;
-use super::insert::{hold_keys, latest_of_key};
-use super::jobs::follow::{Jobs, follow, job_of, named_job, with_rows, withdraw};
+use super::jobs::follow::{Jobs, withdraw};
 use super::regroup;
 use super::rows::{self, COUNTED_COLUMNS, LETTER_COLUMNS};
-use super::verdicts::standing;
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
-use crate::trash::Trashed;
+use crate::failure::FailurePoint;
 
 /// What became of a letter, and what is to be told of it beside.
 pub(super) struct Carried {
@@ -40,44 +36,162 @@ impl Carried {
     }
 }
 
-/// Takes letters out of all lists, with their jobs; returns their incidents. Inside the floor their content goes to the
-/// trash. The letters are held still, and the machine lets them go.
+/// Where a letter goes that leaves the live ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outlet {
+    Archived,
+    /// Deleted by a person inside the floor: its content is kept.
+    Deleted,
+    /// Nothing of it is kept but its tombstone.
+    Gone,
+}
+
+impl Outlet {
+    const fn place(self) -> Place {
+        match self {
+            Outlet::Archived => Place::Archived,
+            Outlet::Deleted | Outlet::Gone => Place::Deleted,
+        }
+    }
+}
+
+/// A letter on its way out, which is held still, and which the machine lets go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub letter: LetterId,
+    pub status: Status,
+    pub outlet: Outlet,
+}
+
+/// Who takes letters away, when, and why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Removal<'a> {
+    pub by: &'a str,
+    pub at: Time,
+    /// As the archive tells it.
+    pub reason: &'a str,
+    /// What the tombstones say of it.
+    pub removal: &'a str,
+}
+
+impl<'a> Removal<'a> {
+    fn by_hand(decision: &'a Decision) -> Removal<'a> {
+        Removal { by: &decision.actor.name, at: decision.at, reason: BY_HAND, removal: BY_HAND }
+    }
+}
+
+/// Why a letter went that a person deleted.
+const BY_HAND: &str = "deleted";
+
+const HOLD_KEYS_OF: &str = "
+select 1
+  from letter_keys
+ where id = any($1)
+ order by key, generation
+   for no key update";
+
+/// Holds the keys of letters that are about to go, before anything else of them.
+pub(super) async fn hold_keys_of(conn: &Conn, letters: &[LetterId]) -> Result<(), StoreError> {
+    let ids: Vec<Uid> = letters.iter().map(|letter| Uid(*letter.bytes())).collect();
+    conn.execute(HOLD_KEYS_OF, &[&ids]).await?;
+    Ok(())
+}
+
+/// The same for one letter, wherever it is: whoever places a hold on one that is archived has its row there.
+pub(super) async fn hold_key_of(conn: &Conn, letter: LetterId) -> Result<(), StoreError> {
+    hold_keys_of(conn, &[letter]).await?;
+    conn.execute("select 1 from archive where id = $1 for update", &[&Uid(*letter.bytes())]).await?;
+    Ok(())
+}
+
+/// Takes letters out of all lists by hand, with their jobs; returns their incidents. The letters are held still, and the
+/// machine lets them go.
 pub(super) async fn delete_held(
     write: &mut Write,
     letters: &[(LetterId, Standing)],
     jobs: &Jobs,
     decision: &Decision,
 ) -> Result<HashMap<LetterId, IncidentId>, StoreError> {
-    if letters.is_empty() {
-        return Ok(HashMap::new());
+    let ids: Vec<LetterId> = letters.iter().map(|(letter, _)| *letter).collect();
+    let since = since(&write.conn, &ids).await?;
+    let mut leaving = Vec::with_capacity(letters.len());
+    for (letter, standing) in letters {
+        let inside = since.get(letter).is_some_and(|since| is_inside(*since, decision));
+        let outlet = if inside { Outlet::Deleted } else { Outlet::Gone };
+        leaving.push(Leaving { letter: *letter, status: standing.status, outlet });
     }
-    withdraw(write, letters.iter().filter_map(|(letter, _)| jobs.get(letter).copied())).await?;
-    let ids: Vec<Uid> = letters.iter().map(|(letter, _)| Uid(*letter.bytes())).collect();
-    let begun_at: Vec<At> = letters.iter().map(|(letter, _)| At(letter.at())).collect();
-    let kept = keep(write, &ids, &begun_at, decision).await?;
-    let dropped: Vec<Uid> = ids.iter().filter(|id| !kept.contains(&id.0)).copied().collect();
-    forget_past(write, &dropped).await?;
-    let removed = remove(write, &ids, &begun_at).await?;
-    bury(write, letters, decision).await?;
-    write.tally.at(decision.at);
-    for (_, counted) in &removed {
-        write.tally.vanish(counted);
-        if waits(counted.status) {
-            write.tally.flow(decision.at.minute(), Flow::Departed, counted);
-        }
-    }
+    let jobs: Vec<JobId> = ids.iter().filter_map(|letter| jobs.get(letter).copied()).collect();
+    let removed = take_away(write, &leaving, &jobs, &Removal::by_hand(decision)).await?;
     incidents_of(&write.conn, &removed).await
 }
 
-/// Whether a letter of this status goes out when it is deleted; the others went when they were settled.
-const fn waits(status: Status) -> bool {
+/// Whether content is kept of what a person deletes that was captured or died last at `since`.
+fn is_inside(since: Time, decision: &Decision) -> bool {
+    since.plus_ms(decision.floor_ms()) > decision.at
+}
+
+const SINCE: &str = "
+select l.id, greatest(l.created_at, l.died_at, v.captured_at)
+  from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at)
+  join dead_letter_queue l on l.id = m.letter and l.created_at = m.begun_at
+  left join lives v on v.letter = l.id and v.life = l.life";
+
+/// From when on the floor of live letters is counted: the later of their last capture and their last death.
+async fn since(conn: &Conn, letters: &[LetterId]) -> Result<HashMap<LetterId, Time>, StoreError> {
+    if letters.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (ids, begun_at) = places(letters.iter().copied());
+    let found = conn.query(SINCE, &[&ids, &begun_at]).await?;
+    found.iter().map(|row| Ok((LetterId::from_bytes(row.id(0)?), row.time(1)?))).collect()
+}
+
+/// What live letters are found by.
+fn places(letters: impl Iterator<Item = LetterId>) -> (Vec<Uid>, Vec<At>) {
+    letters.map(|letter| (Uid(*letter.bytes()), At(letter.at()))).unzip()
+}
+
+/// Takes letters out of all lists, with these jobs; returns what they counted under. They are put on record in the order
+/// in which they are given.
+pub(super) async fn take_away(
+    write: &mut Write,
+    letters: &[Leaving],
+    jobs: &[JobId],
+    removal: &Removal<'_>,
+) -> Result<Vec<(LetterId, Counted)>, StoreError> {
+    if letters.is_empty() {
+        return Ok(Vec::new());
+    }
+    withdraw(write, jobs.iter().copied()).await?;
+    let (kept, gone): (Vec<Leaving>, Vec<Leaving>) =
+        letters.iter().copied().partition(|leaving| leaving.outlet != Outlet::Gone);
+    if !kept.is_empty() {
+        keep(write, &kept, removal).await?;
+    }
+    let gone: Vec<Uid> = gone.iter().map(|leaving| Uid(*leaving.letter.bytes())).collect();
+    forget_past(&write.conn, &gone).await?;
+    write.failures.at(FailurePoint::Archive)?;
+    let removed = remove(&write.conn, letters).await?;
+    bury(&write.conn, letters, removal).await?;
+    write.tally.at(removal.at);
+    for (_, counted) in &removed {
+        write.tally.vanish(counted);
+        if waits(counted.status) {
+            write.tally.flow(removal.at.minute(), Flow::Departed, counted);
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a letter of this status goes out when it is taken away; the others went when they were settled.
+pub(super) const fn waits(status: Status) -> bool {
     match status {
         Status::Pending | Status::Reprocessing => true,
         Status::Resolved | Status::Discarded => false,
     }
 }
 
-async fn incidents_of(
+pub(super) async fn incidents_of(
     conn: &Conn,
     letters: &[(LetterId, Counted)],
 ) -> Result<HashMap<LetterId, IncidentId>, StoreError> {
@@ -89,11 +203,17 @@ async fn incidents_of(
     Ok(found.collect())
 }
 
-/// The columns of a letter that are the same in the trash; `place`, `updated_at` and `retention_at` are not.
-const SAME: &str = "id, event_id, subscriber_id, original_event, error_message, error_type, error_code,
+/// The columns of a letter that are the same in the trash; `place`, `updated_at`, `retention_at` and the hold are the live
+/// one's own when it comes back.
+pub(super) const SAME: &str = "id, event_id, subscriber_id, original_event, error_message, error_type, error_code,
 error_stack_trace, error_context, retry_history, retry_count, max_retries, status, resolution_timestamp,
 resolution_strategy, resolved_by, resolution_notes, created_at, source, tenant, type, queue, aggregate, schema_version,
-class, fingerprint, life, sent_at, ever_sent, held_at, held_by, hold_reason, previous, died_at, words";
+class, fingerprint, life, sent_at, ever_sent, previous, died_at, words";
+
+/// The columns of a letter that the archive holds beside its id, its place and its hold.
+pub(super) const RECORDED: &str = "source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
+error_type, error_code, error_message, class, retry_count, max_retries, status, life, ever_sent, resolution_timestamp,
+resolution_strategy, resolved_by, resolution_notes, previous, created_at, died_at";
 
 const LIFE_COLUMNS: &str =
     "letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body,
@@ -106,46 +226,54 @@ const ATTEMPT_COLUMNS: &str =
 const THESE: &str = "(id, created_at) in (select letter, begun_at
                                             from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at))";
 
-/// Counted from the later of the last capture and the last death.
-const KEPT_UNTIL: &str = "
-greatest(created_at, died_at, (select v.captured_at
-                                 from lives v
-                                where v.letter = dead_letter_queue.id
-                                  and v.life = dead_letter_queue.life)) + $6::bigint * interval '1 millisecond'";
+/// `offset` keeps the key from being asked first: then the letter would be looked for in every month.
+fn record() -> String {
+    format!(
+        "insert into archive (id, key, place, waiting, bytes, {RECORDED}, fingerprint, updated_at, retention_at, since,
+                removed_at, removed_by, reason)
+         select l.id, k.key, m.place, true, v.bytes, {RECORDED}, l.fingerprint, l.updated_at, l.retention_at,
+                greatest(l.created_at, l.died_at, v.captured_at), $4::timestamptz, $5::text, $6::text
+           from unnest($1::uuid[], $2::timestamptz[], $3::text[]) with ordinality as m (letter, begun_at, place, n)
+           join dead_letter_queue l on l.id = m.letter and l.created_at = m.begun_at
+          cross join lateral (select key from letter_keys where id = l.id offset 0) k
+          cross join lateral (select coalesce(sum(body_bytes), 0)::bigint as bytes,
+                                     max(captured_at) filter (where life = l.life) as captured_at
+                                from lives
+                               where letter = l.id) v
+          order by m.n"
+    )
+}
 
-/// Copies letters into the trash that are inside the floor; returns which.
-async fn keep(
-    write: &Write,
-    ids: &[Uid],
-    begun_at: &[At],
-    decision: &Decision,
-) -> Result<HashSet<[u8; 16]>, StoreError> {
-    let conn = &write.conn;
-    let sql = format!(
-        "insert into trash ({SAME}, place, updated_at, retention_at, deleted_at, deleted_by, kept_until, grouped_by)
-         select {SAME}, $3::text, $4::timestamptz, retention_at, $4::timestamptz, $5::text, {KEPT_UNTIL}, $7::text
+fn throw_away() -> String {
+    format!(
+        "insert into trash ({SAME}, place, updated_at, retention_at, grouped_by)
+         select {SAME}, place, updated_at, retention_at, $3::text
            from dead_letter_queue
-          where {THESE}
-            and {KEPT_UNTIL} > $4::timestamptz
-        returning id"
-    );
+          where {THESE}"
+    )
+}
+
+/// Copies letters into the trash and puts them on record.
+async fn keep(write: &Write, letters: &[Leaving], removal: &Removal<'_>) -> Result<(), StoreError> {
+    let conn = &write.conn;
+    let (ids, begun_at) = places(letters.iter().map(|leaving| leaving.letter));
+    let kept_in: Vec<&str> = letters.iter().map(|leaving| leaving.outlet.place().name()).collect();
+    let by = clean(removal.by);
     let grouped_by = regroup::settled_revision(conn).await?;
-    let (place, by) = (Place::Deleted.name(), clean(&decision.actor.name));
-    let kept = conn
-        .query(
-            &sql,
-            &[&ids, &begun_at, &place, &At(decision.at), &by, &limits::RETENTION_FLOOR_MS, &grouped_by],
-        )
-        .await?;
-    let kept: HashSet<[u8; 16]> = kept.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
-    let ids: Vec<Uid> = kept.iter().copied().map(Uid).collect();
-    if !ids.is_empty() {
-        let lives = copy("trash_lives", "lives", LIFE_COLUMNS);
-        let attempts = copy("trash_attempts", "attempts", ATTEMPT_COLUMNS);
-        let (ids_of_lives, ids_of_attempts) = ([&ids as _], [&ids as _]);
-        tokio::try_join!(biased; conn.execute(&lives, &ids_of_lives), conn.execute(&attempts, &ids_of_attempts))?;
-    }
-    Ok(kept)
+    let (record, letters) = (record(), throw_away());
+    let lives = copy("trash_lives", "lives", LIFE_COLUMNS);
+    let attempts = copy("trash_attempts", "attempts", ATTEMPT_COLUMNS);
+    let at = At(removal.at);
+    let recorded: [Bind<'_>; 6] = [&ids, &begun_at, &kept_in, &at, &by, &removal.reason];
+    let thrown_away: [Bind<'_>; 3] = [&ids, &begun_at, &grouped_by];
+    let of_letters: [Bind<'_>; 1] = [&ids];
+    tokio::try_join!(biased;
+        conn.execute(&record, &recorded),
+        conn.execute(&letters, &thrown_away),
+        conn.execute(&lives, &of_letters),
+        conn.execute(&attempts, &of_letters),
+    )?;
+    Ok(())
 }
 
 fn copy(into: &str, from: &str, columns: &str) -> String {
@@ -162,9 +290,10 @@ const HANGING: [&str; 5] = [
 ];
 
 /// Removes live letters with what hangs on them. Their hold is asked for once more by the statement that removes them.
-async fn remove(write: &Write, ids: &[Uid], begun_at: &[At]) -> Result<Vec<(LetterId, Counted)>, StoreError> {
+async fn remove(conn: &Conn, letters: &[Leaving]) -> Result<Vec<(LetterId, Counted)>, StoreError> {
+    let (ids, begun_at) = places(letters.iter().map(|leaving| leaving.letter));
     for sql in HANGING {
-        write.conn.execute(sql, &[&ids]).await?;
+        conn.execute(sql, &[&ids]).await?;
     }
     let sql = format!(
         "delete from dead_letter_queue
@@ -172,7 +301,7 @@ async fn remove(write: &Write, ids: &[Uid], begun_at: &[At]) -> Result<Vec<(Lett
             and held_at is null
         returning id, {COUNTED_COLUMNS}"
     );
-    let removed = write.conn.query(&sql, &[&ids, &begun_at]).await?;
+    let removed = conn.query(&sql, &[&ids, &begun_at]).await?;
     if removed.len() != ids.len() {
         let count = ids.len();
         return Err(StoreError::Corrupt(format!("of {count} letters held still, {} went", removed.len())));
@@ -182,176 +311,144 @@ async fn remove(write: &Write, ids: &[Uid], begun_at: &[At]) -> Result<Vec<(Lett
 
 const BURY: &str = "
 update letter_keys k
-   set place = $3, removed_at = $4, removed_by = $5, removal = 'deleted', removed_status = m.status
-  from unnest($1::uuid[], $2::text[]) as m (letter, status)
+   set place = m.place, removal = m.removal, removed_status = m.status, removed_at = $5, removed_by = $6
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) as m (letter, status, place, removal)
  where k.id = m.letter";
 
-/// Writes down on the letters' keys who removed them, and when.
-async fn bury(
-    write: &Write,
-    letters: &[(LetterId, Standing)],
-    decision: &Decision,
-) -> Result<(), StoreError> {
-    let ids: Vec<Uid> = letters.iter().map(|(letter, _)| Uid(*letter.bytes())).collect();
-    let statuses: Vec<&str> = letters.iter().map(|(_, standing)| standing.status.name()).collect();
-    let (place, by) = (Place::Deleted.name(), clean(&decision.actor.name));
-    write.conn.execute(BURY, &[&ids, &statuses, &place, &At(decision.at), &by]).await?;
+/// Writes down on the letters' keys who removed them, and when. What is archived was neither pruned nor deleted.
+async fn bury(conn: &Conn, letters: &[Leaving], removal: &Removal<'_>) -> Result<(), StoreError> {
+    let ids: Vec<Uid> = letters.iter().map(|leaving| Uid(*leaving.letter.bytes())).collect();
+    let statuses: Vec<&str> = letters.iter().map(|leaving| leaving.status.name()).collect();
+    let now_in: Vec<&str> = letters.iter().map(|leaving| leaving.outlet.place().name()).collect();
+    let removals: Vec<Option<&str>> = letters
+        .iter()
+        .map(|leaving| match leaving.outlet {
+            Outlet::Archived => None,
+            Outlet::Deleted | Outlet::Gone => Some(removal.removal),
+        })
+        .collect();
+    let by = clean(removal.by);
+    conn.execute(BURY, &[&ids, &statuses, &now_in, &removals, &At(removal.at), &by]).await?;
     Ok(())
 }
 
-/// Forgets what hangs on letters beside their content: nothing is left that it could belong to.
-async fn forget_past(write: &Write, letters: &[Uid]) -> Result<(), StoreError> {
+/// What hangs on a letter beside its content. What redrives made of it stays: it is their history too. A changed copy of
+/// what is gone does not.
+const PAST: [&str; 5] = [
+    "delete from past_decisions where letter = any($1)",
+    "delete from replays where letter = any($1)",
+    "delete from edits where letter = any($1)",
+    "delete from send_numbers where letter = any($1)",
+    "delete from archive_rows where letter = any($1)",
+];
+
+/// Forgets what hangs on letters of which nothing is left that it could belong to.
+async fn forget_past(conn: &Conn, letters: &[Uid]) -> Result<(), StoreError> {
     if !letters.is_empty() {
-        write.conn.execute("delete from past_decisions where letter = any($1)", &[&letters]).await?;
-        write.conn.execute("delete from replays where letter = any($1)", &[&letters]).await?;
-        // What redrives made of it stays: it is their history too. A changed copy of what is gone does not.
-        write.conn.execute("delete from edits where letter = any($1)", &[&letters]).await?;
-        write.conn.execute("delete from send_numbers where letter = any($1)", &[&letters]).await?;
+        for sql in PAST {
+            conn.execute(sql, &[&letters]).await?;
+        }
     }
     Ok(())
 }
 
-/// A letter in the trash that may come back.
-struct Kept {
-    event_id: String,
-    grouped_by: Option<String>,
-    counted: Counted,
-}
-
-/// Looks at a letter in the trash; it stays there until the commit.
-async fn kept(write: &Write, letter: LetterId) -> Result<Option<Kept>, StoreError> {
-    let sql = format!("select event_id, grouped_by, {COUNTED_COLUMNS} from trash where id = $1 for update");
-    let Some(row) = write.conn.query_opt(&sql, &[&Uid(*letter.bytes())]).await? else { return Ok(None) };
-    Ok(Some(Kept { event_id: row.cell(0)?, grouped_by: row.cell(1)?, counted: rows::counted(&row, 2)? }))
-}
-
-/// The life of a letter in the trash.
-pub(super) async fn life(conn: &Conn, letter: LetterId) -> Result<Option<u32>, StoreError> {
-    let found = conn.query_opt("select life from trash where id = $1", &[&Uid(*letter.bytes())]).await?;
-    found.map(|row| row.small(0)).transpose()
-}
-
-const KEY_OF: &str = "select key from letter_keys where id = $1";
-
-const UNBURY: &str = "
-update letter_keys
-   set place = $2, removed_at = null, removed_by = null, removal = null, removed_status = null
- where id = $1";
-
-/// Brings a deleted letter back as it was, with its job if it waits. Its time of retention begins again.
-pub(super) async fn restore(
-    write: &mut Write,
-    letter: LetterId,
-    decision: &Decision,
-) -> Result<Carried, StoreError> {
-    let id = Uid(*letter.bytes());
-    let Some(row) = write.conn.query_opt(KEY_OF, &[&id]).await? else {
-        return Ok(Carried::only(Decided::Unknown));
-    };
-    let key = CaptureKey(row.bytes(0)?);
-    hold_keys(&write.conn, &[&key]).await?;
-    let kept = kept(write, letter).await?;
-    let Some(standing) = standing(write, letter).await? else { return Ok(Carried::only(Decided::Unknown)) };
-    if let Err(refused) = standing.after(Action::Restore) {
-        return Ok(Carried::only(Decided::Refused(refused)));
-    }
-    let Some(kept) = kept else {
-        return Err(StoreError::Corrupt(format!("letter {letter} is not where it should be kept")));
-    };
-    if is_replaced(write, &key, &kept).await? {
-        return Ok(Carried::only(Decided::Replaced));
-    }
-    put_back(write, letter, decision.at).await?;
-    write.conn.execute(UNBURY, &[&id, &Place::Live.name()]).await?;
-    regroup::catch_up(write, kept.grouped_by.as_deref(), decision.at).await?;
-    write.tally.at(decision.at);
-    write.tally.appear(&kept.counted);
-    if waits(kept.counted.status) {
-        follow(write, letter, decision.at).await?;
-    }
-    let job = job_of(&write.conn, letter).await?;
-    let incident = incidents_of(&write.conn, &[(letter, kept.counted)]).await?.remove(&letter);
-    Ok(Carried { decided: Decided::Done, job, incident })
-}
-
-/// Whether another letter has taken the key since, or a job the id.
-async fn is_replaced(write: &Write, key: &CaptureKey, kept: &Kept) -> Result<bool, StoreError> {
-    let taken = match latest_of_key(&write.conn, key).await? {
-        Some((_, _, Place::Live | Place::Archived)) => true,
-        Some((_, _, Place::Deleted)) | None => false,
-    };
-    let named: Vec<JobId> = named_job(&kept.counted.source, &kept.event_id, key).into_iter().collect();
-    Ok(taken || !with_rows(&write.conn, &named).await?.is_empty())
-}
-
-/// Copies a letter out of the trash.
-async fn put_back(write: &mut Write, letter: LetterId, at: Time) -> Result<(), StoreError> {
-    let ids = [Uid(*letter.bytes())];
-    let conn = &write.conn;
-    let sql = format!(
-        "insert into dead_letter_queue ({SAME}, place, updated_at, retention_at)
-         select {SAME}, $2::text, $3::timestamptz, $3::timestamptz
-           from trash
-          where id = any($1)"
-    );
-    conn.execute(&sql, &[&ids.as_slice(), &Place::Live.name(), &At(at)]).await?;
-    let lives = copy("lives", "trash_lives", LIFE_COLUMNS) + " order by life returning life";
-    for row in conn.query(&lives, &[&ids.as_slice()]).await? {
-        write.told.lives.push((letter, row.small(0)?));
-    }
-    conn.execute(&copy("attempts", "trash_attempts", ATTEMPT_COLUMNS), &[&ids.as_slice()]).await?;
-    drop_content(conn, &ids).await
-}
-
-async fn drop_content(conn: &Conn, letters: &[Uid]) -> Result<(), StoreError> {
+/// Drops the content of letters that wait in the trash.
+pub(super) async fn drop_content(conn: &Conn, letters: &[Uid]) -> Result<(), StoreError> {
     conn.execute("delete from trash_attempts where letter = any($1)", &[&letters]).await?;
     conn.execute("delete from trash_lives where letter = any($1)", &[&letters]).await?;
     conn.execute("delete from trash where id = any($1)", &[&letters]).await?;
     Ok(())
 }
 
-const PAGE: &str = "
-select id, source, queue, type, event_id, error_type, error_message, status, died_at, deleted_at, deleted_by, kept_until
-  from trash
- where (deleted_at, id) < ($1, $2)
- order by deleted_at desc, id desc
- limit $3";
-
-/// The last deleted first.
-pub(super) async fn page(
-    conn: &Conn,
-    before: Option<(Time, LetterId)>,
-    limit: usize,
-) -> Result<Vec<Trashed>, StoreError> {
-    let (at, id) = before.map_or((Time::from_ms(i64::MAX), [u8::MAX; 16]), |(at, id)| (at, *id.bytes()));
-    let mut page = Vec::new();
-    for row in conn.query(PAGE, &[&At(at), &Uid(id), &(limit as i64)]).await? {
-        page.push(Trashed {
-            letter: LetterId::from_bytes(row.id(0)?),
-            source: row.cell(1)?,
-            queue: row.cell(2)?,
-            letter_type: row.cell(3)?,
-            event_id: row.cell(4)?,
-            error_type: row.cell(5)?,
-            error_message: row.cell(6)?,
-            status: rows::status(row.cell(7)?)?,
-            died_at: row.time(8)?,
-            deleted_at: row.time(9)?,
-            deleted_by: row.cell(10)?,
-            kept_until: row.time(11)?,
-        });
-    }
-    Ok(page)
+fn put_back_sql() -> String {
+    format!(
+        "insert into dead_letter_queue ({SAME}, place, updated_at, retention_at, held_at, held_by, hold_reason)
+         select {SAME}, $2::text, $3::timestamptz, $3::timestamptz,
+                (select a.held_at from archive a where a.id = trash.id),
+                (select a.held_by from archive a where a.id = trash.id),
+                (select a.hold_reason from archive a where a.id = trash.id)
+           from trash
+          where id = any($1)"
+    )
 }
 
-/// Letters in the trash, as they were; for events that tell of them.
+/// Copies a letter out of the trash, under the hold that the archive tells of. Its lives get new places in the order of capture, because what goes by those has
+/// passed the old ones by.
+pub(super) async fn put_back(write: &mut Write, letter: LetterId, at: Time) -> Result<(), StoreError> {
+    let ids = [Uid(*letter.bytes())];
+    let conn = &write.conn;
+    conn.execute(&put_back_sql(), &[&ids.as_slice(), &Place::Live.name(), &At(at)]).await?;
+    let lives = copy("lives", "trash_lives", LIFE_COLUMNS) + " returning life";
+    let mut came: Vec<u32> = Vec::new();
+    for row in conn.query(&lives, &[&ids.as_slice()]).await? {
+        came.push(row.small(0)?);
+    }
+    conn.execute(&copy("attempts", "trash_attempts", ATTEMPT_COLUMNS), &[&ids.as_slice()]).await?;
+    came.sort_unstable();
+    write.told.lives.extend(came.into_iter().map(|life| (letter, life)));
+    Ok(())
+}
+
+const ON_RECORD: &str = "
+select since, source, queue, type, error_type, class, fingerprint, aggregate, status
+  from archive
+ where id = $1
+   for update";
+
+const DELETE_ON_RECORD: &str = "
+update archive
+   set place = $2, removed_at = $3, removed_by = $4, reason = $5
+ where id = $1
+   and held_at is null";
+
+/// Deletes a letter of the archive by hand: inside the floor it can still be had back, beyond it only its tombstone
+/// stays, and the bytes that stand in a file. Its key is held, and the machine lets it go.
+pub(super) async fn delete_archived(
+    write: &mut Write,
+    letter: LetterId,
+    status: Status,
+    decision: &Decision,
+) -> Result<Carried, StoreError> {
+    let conn = &write.conn;
+    let id = Uid(*letter.bytes());
+    let missing = || StoreError::Corrupt(format!("letter {letter} is not where it should be kept"));
+    let row = conn.query_opt(ON_RECORD, &[&id]).await?.ok_or_else(missing)?;
+    let counted = rows::counted(&row, 1)?;
+    let removal = Removal::by_hand(decision);
+    let outlet = if is_inside(row.time(0)?, decision) { Outlet::Deleted } else { Outlet::Gone };
+    let went = match outlet {
+        Outlet::Archived | Outlet::Deleted => {
+            let (place, by) = (Place::Deleted.name(), clean(removal.by));
+            conn.execute(DELETE_ON_RECORD, &[&id, &place, &At(removal.at), &by, &removal.reason]).await?
+        }
+        Outlet::Gone => {
+            drop_content(conn, &[id]).await?;
+            forget_past(conn, &[id]).await?;
+            conn.execute("delete from archive where id = $1 and held_at is null", &[&id]).await?
+        }
+    };
+    if went != 1 {
+        return Err(StoreError::Corrupt(format!("letter {letter} is held and was to be deleted")));
+    }
+    bury(conn, &[Leaving { letter, status, outlet }], &removal).await?;
+    let incident = incidents_of(conn, &[(letter, counted)]).await?.remove(&letter);
+    Ok(Carried { decided: Decided::Done, job: None, incident })
+}
+
+/// The life of a letter that can be had back.
+pub(super) async fn life(conn: &Conn, letter: LetterId) -> Result<Option<u32>, StoreError> {
+    let found = conn.query_opt("select life from archive where id = $1", &[&Uid(*letter.bytes())]).await?;
+    found.map(|row| row.small(0)).transpose()
+}
+
+/// Letters that are away, as they were; for events that tell of them.
 pub(super) async fn letters(conn: &Conn, ids: &[LetterId]) -> Result<HashMap<LetterId, Letter>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let sql = format!(
         "select {LETTER_COLUMNS}
-           from trash l
+           from archive l
            join fingerprints f on f.fingerprint = l.fingerprint
           where l.id = any($1)"
     );
@@ -360,53 +457,22 @@ pub(super) async fn letters(conn: &Conn, ids: &[LetterId]) -> Result<HashMap<Let
     found.iter().map(|row| rows::letter(row).map(|letter| (letter.id, letter))).collect()
 }
 
-const IS_OVERDUE: &str = "select exists (select 1 from trash where kept_until <= $1)";
-
-/// Whether there is any. Asked first by a reader: mostly there is none.
-pub(super) async fn is_overdue(conn: &Conn, now: Time) -> Result<bool, StoreError> {
-    conn.query_one(IS_OVERDUE, &[&At(now)]).await?.cell(0)
-}
-
-/// What somebody else is restoring or dropping now is theirs.
-const OVERDUE: &str = "
-select id
-  from (select id, bytes, sum(bytes) over (rows unbounded preceding) as so_far
-          from (select t.id,
-                       (select coalesce(sum(octet_length(v.body)), 0) from trash_lives v where v.letter = t.id)
-                       + (select coalesce(sum(octet_length(a.detail)), 0) from trash_attempts a where a.letter = t.id)
-                       as bytes
-                  from trash t
-                 where t.kept_until <= $1
-                 order by t.kept_until, t.id
-                 limit $2
-                   for update skip locked) as overdue) as weighed
- where so_far - bytes < $3::bigint";
-
-/// Drops the content of letters that need not be kept any longer; of large ones only a few.
-pub(super) async fn empty(write: &mut Write, now: Time, limit: usize) -> Result<u64, StoreError> {
-    let overdue = write
-        .conn
-        .query(OVERDUE, &[&At(now), &(limit as i64), &(limits::CONTENT_BYTES_DROPPED_PER_WRITE as i64)])
-        .await?;
-    let ids: Vec<Uid> = overdue.iter().map(|row| row.cell(0)).collect::<Result<_, _>>()?;
-    if !ids.is_empty() {
-        drop_content(&write.conn, &ids).await?;
-        forget_past(write, &ids).await?;
-    }
-    Ok(ids.len() as u64)
-}
-
 const TOMBSTONE: &str = "
-select k.removed_status, exists (select 1 from trash t where t.id = k.id)
+select k.place, coalesce(a.status, k.removed_status), a.held_at is not null, a.id is not null
   from letter_keys k
+  left join archive a on a.id = k.id
  where k.id = $1
-   and k.place = $2";
+   and k.place <> $2";
 
-/// How a deleted letter stands.
+/// How a letter stands that is archived or deleted.
 pub(super) async fn tombstone(conn: &Conn, letter: LetterId) -> Result<Option<Standing>, StoreError> {
-    let found = conn.query_opt(TOMBSTONE, &[&Uid(*letter.bytes()), &Place::Deleted.name()]).await?;
+    let found = conn.query_opt(TOMBSTONE, &[&Uid(*letter.bytes()), &Place::Live.name()]).await?;
     let Some(row) = found else { return Ok(None) };
-    let (Some(status), content_kept) = (row.cell::<Option<&str>>(0)?, row.cell(1)?) else { return Ok(None) };
-    let status = rows::status(status)?;
-    Ok(Some(Standing { status, place: Place::Deleted, held: false, content_kept }))
+    let Some(status) = row.cell::<Option<&str>>(1)? else { return Ok(None) };
+    Ok(Some(Standing {
+        status: rows::status(status)?,
+        place: rows::place(row.cell(0)?)?,
+        held: row.cell(2)?,
+        content_kept: row.cell(3)?,
+    }))
 }

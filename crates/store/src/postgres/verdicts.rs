@@ -13,9 +13,11 @@ use super::audit::{self, NewEntry};
 use super::cell::{At, Bind, Cells, Uid, clean, clean_opt};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
+use super::holds;
 use super::jobs::follow::{follow, hold_jobs, withdraw};
 use super::jobs::retry::{Retried, retry};
 use super::redrives::doors::{self, Door};
+use super::retention::restore;
 use super::rows;
 use super::trash::{self, Carried};
 use super::writer::Write;
@@ -42,11 +44,6 @@ pub(super) enum Mark<'a> {
     },
     /// The letter waits again: what ended it is taken back.
     Reopens,
-    Holds {
-        by: &'a str,
-        reason: Option<&'a str>,
-    },
-    Releases,
     /// The letter was claimed, and will be sent.
     Claims,
     /// The letter goes out with this move: there is no sending that could fail.
@@ -111,11 +108,6 @@ fn set<'a>(mark: Mark<'a>) -> (&'static str, Vec<Box<dyn ToSql + Sync + Send + '
                retention_at = greatest(created_at, died_at)",
             Vec::new(),
         ),
-        Mark::Holds { by, reason } => (
-            ", held_at = $5, held_by = $6, hold_reason = $7",
-            vec![Box::new(clean(by)), Box::new(clean_opt(reason))],
-        ),
-        Mark::Releases => (", held_at = null, held_by = null, hold_reason = null", Vec::new()),
         Mark::Claims => (", sent_at = null", Vec::new()),
         Mark::Sends => (", sent_at = $5, ever_sent = true", Vec::new()),
     }
@@ -160,7 +152,7 @@ select status, place, held_at is not null
    and created_at = $2
    for no key update";
 
-/// How a letter stands, also one that was deleted; it stands still until the commit.
+/// How a letter stands, also one that is archived or deleted; a live one stands still until the commit.
 pub(super) async fn standing(write: &Write, letter: LetterId) -> Result<Option<Standing>, StoreError> {
     let found = write.conn.query_opt(STANDING, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
     let Some(row) = found else { return trash::tombstone(&write.conn, letter).await };
@@ -179,7 +171,10 @@ pub(super) async fn decide(
     decision: &Decision,
 ) -> Result<Decided, StoreError> {
     if let Some(from) = decision.from {
-        // Jobs before their letters, as everywhere.
+        // Keys and jobs before their letters, as everywhere.
+        if decision.verb == Verb::Delete {
+            trash::hold_key_of(&write.conn, letter).await?;
+        }
         hold_jobs(write, &[letter]).await?;
         match standing(write, letter).await? {
             Some(standing) if standing.status != from => {
@@ -215,7 +210,6 @@ pub(super) async fn carry_out(
     operation: Option<OperationId>,
 ) -> Result<(Decided, Option<RedriveId>), StoreError> {
     let mut redrive = None;
-    let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
     let carried = match decision.verb {
         Verb::Resolve => settle(write, letter, decision, ends(Strategy::ManualResolution, decision)).await?,
         Verb::Discard => settle(write, letter, decision, ends(Strategy::Discard, decision)).await?,
@@ -227,19 +221,19 @@ pub(super) async fn carry_out(
             }
             moved
         }
-        Verb::Hold => mark(write, letter, decision, Mark::Holds { by, reason }).await?,
-        Verb::Release => mark(write, letter, decision, Mark::Releases).await?,
+        Verb::Hold => holds::hold(write, letter, decision).await?,
+        Verb::Release => holds::release(write, letter, decision).await?,
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at).await?;
             if decided == Decided::Done {
                 let door = operation.map_or(Door::Single, Door::Operation);
-                let by = (&decision.actor, reason);
+                let by = (&decision.actor, decision.reason.as_deref());
                 redrive = Some(doors::record(write, door, vec![letter], by, decision.at)?);
             }
             Carried { decided, job, incident: None }
         }
         Verb::Delete => delete(write, letter, decision).await?,
-        Verb::Restore => trash::restore(write, letter, decision).await?,
+        Verb::Restore => restore::restore(write, letter, decision).await?,
     };
     if carried.decided == Decided::Done {
         tell(write, letter, decision, operation, &carried).await?;
@@ -277,12 +271,19 @@ async fn settle(
     Ok(moved)
 }
 
-/// Takes a letter out of all lists, with its job.
+/// Takes a letter out of all lists, with its job; one that is archived, out of the archive.
 async fn delete(write: &mut Write, letter: LetterId, decision: &Decision) -> Result<Carried, StoreError> {
+    trash::hold_key_of(&write.conn, letter).await?;
     let jobs = hold_jobs(write, &[letter]).await?;
     let Some(standing) = standing(write, letter).await? else { return Ok(Carried::only(Decided::Unknown)) };
     if let Err(refused) = standing.after(Action::Delete) {
         return Ok(Carried::only(Decided::Refused(refused)));
+    }
+    match standing.place {
+        Place::Live => {}
+        Place::Archived | Place::Deleted => {
+            return trash::delete_archived(write, letter, standing.status, decision).await;
+        }
     }
     let mut incidents = trash::delete_held(write, &[(letter, standing)], &jobs, decision).await?;
     let job = jobs.get(&letter).copied();

@@ -1,8 +1,8 @@
 //! The writer of one instance: takes whatever is waiting into one transaction, commits, then answers everyone.
 //!
 //! There are three lanes, so that capture never waits for long work, nor a run for either. Other instances write at the
-//! same time: what is contended is locked in one order (letters, fingerprints, redrives, counters, flows, incidents,
-//! queues, positions), and a deadlock that happens all the same does the group again. Nobody is answered before the
+//! same time: what is contended is locked in one order (letters, fingerprints, redrives, holds, counters, flows,
+//! incidents, queues, positions), and a deadlock that happens all the same does the group again. Nobody is answered before the
 //! commit.
 
 mod group;
@@ -22,6 +22,7 @@ use super::changes::Changes;
 use super::conn::Conn;
 use super::counters::Tally;
 use super::events::Told;
+use super::holds;
 use super::insert::Incoming;
 use super::jobs::queues::Depths;
 use super::redrives::Outcomes;
@@ -39,6 +40,8 @@ pub(super) struct Write {
     pub failures: Arc<Failures>,
     /// What became of letters that redrives have out, and letters that were put back without a plan.
     pub outcomes: Outcomes,
+    /// Letters that came under holds and left them.
+    pub holds: holds::Totals,
     /// Counter changes of the whole transaction.
     pub tally: Tally,
     /// Changes to what queues hold.
@@ -77,7 +80,7 @@ impl Writer {
     }
 
     /// Captures a batch, together with all batches that wait for the same commit.
-    pub async fn capture(&self, batch: Vec<Incoming>) -> Result<Vec<Receipt>, StoreError> {
+    pub async fn capture(&self, batch: Arc<Vec<Incoming>>) -> Result<Vec<Receipt>, StoreError> {
         let (answer, result) = oneshot::channel();
         self.quick.send(Work::Capture(Capture { batch, result: None, answer }))?;
         result.await.map_err(|_| closed())?
@@ -115,7 +118,18 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Welcome, input, work).await
     }
 
-    /// The same with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents.
+    /// The same in a transaction of its own: for what takes a lock before it comes to letters.
+    pub async fn write_apart<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
+    where
+        I: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Write, &'a I) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    {
+        self.long.write(Weight { letters, of: None }, Company::Apart, input, work).await
+    }
+
+    /// The same with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents, and
+    /// for holds that letters come under as they are stored.
     pub async fn write_alone<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,

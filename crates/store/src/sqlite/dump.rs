@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::numbers;
 use super::writer::Write;
+use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 32] = [
+const TABLES: [&str; 37] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -42,6 +42,11 @@ const TABLES: [&str; 32] = [
     "redrive_letters",
     "send_numbers",
     "edits",
+    "archive_files",
+    "archive",
+    "archive_rows",
+    "holds",
+    "hold_letters",
     "meta",
 ];
 
@@ -89,12 +94,14 @@ pub(super) fn empty(write: &mut Write<'_>) -> Result<i64, StoreError> {
     write.conn.execute_batch(
         "delete from rcas; delete from fixes; delete from incident_timeline; delete from redrive_letters;
          delete from redrive_groups; delete from redrives; delete from send_numbers; delete from edits;
+         delete from archive_rows; delete from archive; delete from archive_files;
          delete from trash_attempts; delete from trash_lives; delete from trash;
          delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
          delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
          delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;
          delete from jobs; delete from queues; delete from workers; delete from replays; delete from replay_rules;",
     )?;
+    holds::empty(write)?;
     numbers::keep(write)?;
     // Reports that share this commit were tallied but not written yet.
     write.tally.begin_anew();

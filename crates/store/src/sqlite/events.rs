@@ -6,8 +6,8 @@ use lazaret_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::retention::index;
 use super::rows::{self, LETTER_COLUMNS};
-use super::trash;
 use super::writer::Write;
 use crate::StoreError;
 use crate::event::{Event, EventsKept};
@@ -92,7 +92,7 @@ pub(super) fn after(conn: &Connection, after: u64, limit: usize) -> Result<Vec<E
     while let Some(row) = found.next()? {
         let letter = row.get::<_, Option<[u8; 16]>>(35)?.map(LetterId::from_bytes);
         let about = match (row.get_ref(0)?, letter) {
-            (ValueRef::Null, Some(gone)) => trash::letter(conn, gone)?.map(Box::new),
+            (ValueRef::Null, Some(gone)) => index::letter(conn, gone)?.map(Box::new),
             (ValueRef::Null, None) => None,
             _ => Some(Box::new(rows::letter(row)?)),
         };

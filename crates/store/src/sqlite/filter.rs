@@ -5,6 +5,7 @@
 
 use lazaret_core::filter::{Choice, Filter, Held, Patterns};
 use lazaret_core::id::IncidentId;
+use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
 use lazaret_core::time::Time;
@@ -41,32 +42,83 @@ impl Driver {
     }
 }
 
+/// The indexes of live letters; of each column the one that holds its letters in the order of their deaths.
+fn index_of_live(column: &str) -> Option<&'static str> {
+    match column {
+        "l.event_id" => Some("letters_by_event"),
+        "l.aggregate" => Some("letters_by_aggregate"),
+        "l.fingerprint" => Some("letters_by_fingerprint"),
+        "l.subscriber_id" => Some("letters_by_subscriber"),
+        "l.error_type" => Some("letters_by_error_type"),
+        "l.type" => Some("letters_by_type"),
+        "l.queue" => Some("letters_by_queue"),
+        "l.tenant" => Some("letters_by_tenant"),
+        "l.class" => Some("letters_by_class"),
+        "l.source" => Some("letters_by_source"),
+        "l.status" => Some("letters_by_status"),
+        _ => None,
+    }
+}
+
+/// Those of the archive, in the order in which letters went there.
+fn index_of_archive(column: &str) -> Option<&'static str> {
+    match column {
+        "l.event_id" => Some("archive_by_event"),
+        "l.fingerprint" => Some("archive_by_fingerprint"),
+        "l.error_type" => Some("archive_by_error_type"),
+        "l.type" => Some("archive_by_type"),
+        "l.queue" => Some("archive_by_queue"),
+        "l.source" => Some("archive_by_source"),
+        "l.place" => Some("archive_by_place"),
+        _ => None,
+    }
+}
+
+/// Conditions on the archive, whose alias is `l` as well.
+#[derive(Debug)]
+pub(super) struct ArchiveWhere {
+    /// Joined by `and`; never empty.
+    pub sql: String,
+    pub binds: Vec<Value>,
+    /// The index that finds the letters in the order in which they went; nothing for the table itself.
+    pub index: Option<&'static str>,
+    pub driver: Driver,
+    /// Whether every row that the index finds is one that was asked for.
+    pub answered: bool,
+}
+
+impl ArchiveWhere {
+    /// Words are not asked for here: nothing indexes them, so they are looked for row by row.
+    pub fn of(
+        conn: &Connection,
+        filter: &Filter,
+        place: Option<Place>,
+        now: Time,
+    ) -> Result<ArchiveWhere, StoreError> {
+        let fingerprints = fingerprints(conn, &filter.incident, FINGERPRINTS_OF)?;
+        let mut build = Build::of(filter, now, &fingerprints, index_of_archive);
+        if let Some(place) = place {
+            build.values("l.place", &Values::only(place.name()));
+        }
+        let driven = usize::from(build.index.is_some());
+        let answered = build.all.len() == driven && filter.words.is_empty();
+        if build.all.is_empty() {
+            build.all.push("1".into());
+        }
+        Ok(ArchiveWhere {
+            sql: build.all.join(" and "),
+            binds: build.binds,
+            index: build.index,
+            driver: build.driver.unwrap_or_else(Driver::none),
+            answered,
+        })
+    }
+}
+
 impl Where {
     pub fn of(conn: &Connection, filter: &Filter, now: Time) -> Result<Where, StoreError> {
-        let fingerprints = fingerprints(conn, &filter.incident)?;
-        let mut build = Build::default();
-        build.patterns("l.event_id", &filter.event_id, Some("letters_by_event"));
-        build.patterns("l.aggregate", &filter.aggregate, Some("letters_by_aggregate"));
-        build.values("l.fingerprint", &fingerprints, Some("letters_by_fingerprint"));
-        build.patterns("l.subscriber_id", &filter.subscriber, Some("letters_by_subscriber"));
-        build.patterns("l.error_type", &filter.error_type, Some("letters_by_error_type"));
-        build.patterns("l.type", &filter.letter_type, Some("letters_by_type"));
-        build.patterns("l.queue", &filter.queue, Some("letters_by_queue"));
-        build.patterns("l.tenant", &filter.tenant, Some("letters_by_tenant"));
-        build.values("l.class", &named(&filter.class, |class| class.name()), Some("letters_by_class"));
-        build.patterns("l.source", &filter.source, Some("letters_by_source"));
-        build.values("l.status", &named(&filter.status, |status| status.name()), Some("letters_by_status"));
-        build.patterns("l.error_code", &filter.code, None);
-        match filter.held {
-            Some(Held::Yes) => build.all.push("l.held_at is not null".into()),
-            Some(Held::No) => build.all.push("l.held_at is null".into()),
-            None => {}
-        }
-        let died = filter.died(now);
-        build.bound("l.died_at >= ?", died.from.map(Time::ms));
-        build.bound("l.died_at < ?", died.until.map(Time::ms));
-        build.bound("l.retry_count >= ?", filter.retries.min.map(i64::from));
-        build.bound("l.retry_count <= ?", filter.retries.max.map(i64::from));
+        let fingerprints = fingerprints(conn, &filter.incident, FINGERPRINTS_IN_USE)?;
+        let mut build = Build::of(filter, now, &fingerprints, index_of_live);
         // Words hold letters and digits alone, so quoting them is enough.
         let words: Vec<String> = filter.words.iter().map(|word| format!("\"{word}\"*")).collect();
         if build.all.is_empty() {
@@ -88,15 +140,48 @@ impl Where {
     }
 }
 
-#[derive(Default)]
 struct Build {
     all: Vec<String>,
     binds: Vec<Value>,
     index: Option<&'static str>,
     driver: Option<Driver>,
+    index_of: fn(&str) -> Option<&'static str>,
 }
 
 impl Build {
+    /// What a filter asks of columns. Those that tell fewer letters apart come later: the first one drives.
+    fn of(
+        filter: &Filter,
+        now: Time,
+        fingerprints: &Values,
+        index_of: fn(&str) -> Option<&'static str>,
+    ) -> Build {
+        let mut build = Build { all: Vec::new(), binds: Vec::new(), index: None, driver: None, index_of };
+        build.patterns("l.event_id", &filter.event_id);
+        build.patterns("l.aggregate", &filter.aggregate);
+        build.values("l.fingerprint", fingerprints);
+        build.patterns("l.subscriber_id", &filter.subscriber);
+        build.patterns("l.error_type", &filter.error_type);
+        build.patterns("l.type", &filter.letter_type);
+        build.patterns("l.queue", &filter.queue);
+        build.patterns("l.tenant", &filter.tenant);
+        build.values("l.class", &named(&filter.class, |class| class.name()));
+        build.patterns("l.source", &filter.source);
+        build.values("l.status", &named(&filter.status, |status| status.name()));
+        build.patterns("l.error_code", &filter.code);
+        match filter.held {
+            Some(Held::Yes) => build.all.push("l.held_at is not null".into()),
+            Some(Held::No) => build.all.push("l.held_at is null".into()),
+            None => {}
+        }
+        let died = filter.died(now);
+        build.bound("l.died_at >= ?", died.from.map(Time::ms));
+        build.bound("l.died_at < ?", died.until.map(Time::ms));
+        build.bound("l.retry_count >= ?", filter.retries.min.map(i64::from));
+        build.bound("l.retry_count <= ?", filter.retries.max.map(i64::from));
+        build
+    }
+
     fn bound(&mut self, sql: &str, value: Option<i64>) {
         if let Some(value) = value {
             self.all.push(sql.into());
@@ -105,7 +190,8 @@ impl Build {
     }
 
     /// The first single value that an index finds drives the search.
-    fn drive(&mut self, column: &str, index: Option<&'static str>, value: &str) {
+    fn drive(&mut self, column: &str, value: &str) {
+        let index = (self.index_of)(column);
         if self.index.is_none() && index.is_some() {
             self.index = index;
             let bind = Some(Value::Text(value.to_owned()));
@@ -128,11 +214,11 @@ impl Build {
         }
     }
 
-    fn patterns(&mut self, column: &str, patterns: &Patterns, index: Option<&'static str>) {
+    fn patterns(&mut self, column: &str, patterns: &Patterns) {
         if !patterns.include.is_empty() {
             let exact: Vec<&str> = patterns.include.iter().filter_map(Pattern::exact).collect();
             if let ([value], 1) = (exact.as_slice(), patterns.include.len()) {
-                self.drive(column, index, value);
+                self.drive(column, value);
             }
             let any = self.any(column, patterns.include.iter());
             self.all.push(any);
@@ -165,7 +251,7 @@ impl Build {
         format!("({})", any.join(" or "))
     }
 
-    fn values(&mut self, column: &str, choice: &Values, index: Option<&'static str>) {
+    fn values(&mut self, column: &str, choice: &Values) {
         for (values, not) in [(&choice.include, ""), (&choice.exclude, "not ")] {
             let Some(values) = values else { continue };
             if values.is_empty() {
@@ -176,7 +262,7 @@ impl Build {
                 continue;
             }
             if let ([value], "") = (values.as_slice(), not) {
-                self.drive(column, index, value);
+                self.drive(column, value);
             }
             if values.len() <= limits::FILTER_VALUES_BOUND_MAX {
                 let marks = vec!["?"; values.len()].join(", ");
@@ -197,6 +283,12 @@ struct Values {
     exclude: Option<Vec<String>>,
 }
 
+impl Values {
+    fn only(value: &str) -> Values {
+        Values { include: Some(vec![value.to_owned()]), exclude: None }
+    }
+}
+
 fn named<T>(choice: &Choice<T>, name: impl Fn(&T) -> &'static str) -> Values {
     let names = |set: &std::collections::BTreeSet<T>| {
         (!set.is_empty()).then(|| set.iter().map(|value| name(value).to_owned()).collect())
@@ -204,10 +296,14 @@ fn named<T>(choice: &Choice<T>, name: impl Fn(&T) -> &'static str) -> Values {
     Values { include: names(&choice.include), exclude: names(&choice.exclude) }
 }
 
-/// Letters carry fingerprints, never incidents: the incidents asked for become those fingerprints of theirs that some
-/// letter has. Those that none has any more may be many, and would hide that a single one finds all in order.
-fn fingerprints(conn: &Connection, incidents: &Choice<IncidentId>) -> Result<Values, StoreError> {
-    let mut statement = conn.prepare_cached(FINGERPRINTS_IN_USE)?;
+/// Letters carry fingerprints, never incidents: the incidents asked for become fingerprints of theirs. For live letters
+/// those that some letter has: the others may be many, and would hide that a single one finds all in order.
+fn fingerprints(
+    conn: &Connection,
+    incidents: &Choice<IncidentId>,
+    of_incident: &str,
+) -> Result<Values, StoreError> {
+    let mut statement = conn.prepare_cached(of_incident)?;
     let mut of = |set: &std::collections::BTreeSet<IncidentId>| -> Result<Option<Vec<String>>, StoreError> {
         if set.is_empty() {
             return Ok(None);
@@ -249,6 +345,12 @@ select f.fingerprint
                  from dead_letter_queue l indexed by letters_by_fingerprint
                 where l.fingerprint = f.fingerprint)
  order by f.fingerprint";
+
+const FINGERPRINTS_OF: &str = "
+select fingerprint
+  from fingerprints
+ where incident = ?1
+ order by fingerprint";
 
 /// Our pattern as SQLite's `glob`: only the star is special to us.
 pub(super) fn glob(pattern: &str) -> String {

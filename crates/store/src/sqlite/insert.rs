@@ -13,8 +13,10 @@ use rusqlite::Connection;
 
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
+use super::holds::standing;
 use super::incidents::{self, Opening};
 use super::redrives::outcomes;
+use super::retention::meet::{away, meet_archived};
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
@@ -54,17 +56,27 @@ pub(super) fn latest_of_key(
     Ok(newest)
 }
 
-/// Stores one message; what it does depends on the letter that is known under its key.
+/// Stores one message. A letter that is new, or begins another life, is put under the holds that stand for it.
 pub(super) fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
+    let receipt = take_in(write, prepared)?;
+    match receipt.outcome {
+        Outcome::Created | Outcome::Recurred | Outcome::Relapse => {
+            standing::catch(write, receipt.letter, prepared.admitted.captured_at)?;
+        }
+        Outcome::Duplicate => {}
+    }
+    Ok(receipt)
+}
+
+/// Takes one message in; what it does depends on the letter that is known under its key.
+fn take_in(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
     let Some((generation, id, place)) = latest_of_key(write.conn, &prepared.admitted.key)? else {
         return create(write, prepared, 1, None);
     };
     match place {
-        Place::Live => meet(write, prepared, id),
+        Place::Live => meet(write, prepared, id, Place::Live),
         Place::Deleted => create(write, prepared, generation + 1, Some(id)),
-        Place::Archived => {
-            Err(StoreError::Corrupt(format!("letter {id} is archived, but there is no archive")))
-        }
+        Place::Archived => meet_archived(write, prepared, id),
     }
 }
 
@@ -171,6 +183,8 @@ struct Met {
     /// The ordinals of its attempts, by what tells them apart.
     attempts: HashMap<[u8; 16], u32>,
     attempts_last: u32,
+    /// The last one that stands in a file of the archive.
+    attempts_away: u32,
 }
 
 fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
@@ -204,24 +218,34 @@ fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
         .prepare_cached("select ordinal, identity from attempts where letter = ?1 order by ordinal")?;
     let mut attempts = HashMap::new();
     let mut attempts_last = 0;
+    for identity in away(write.conn, id)? {
+        attempts_last += 1;
+        attempts.entry(identity).or_insert(attempts_last);
+    }
+    let attempts_away = attempts_last;
     let mut found = statement.query([letter])?;
     while let Some(row) = found.next()? {
         attempts_last = row.get(0)?;
         // Among equals the first one counts: a later life may have repeated it.
         attempts.entry(row.get(1)?).or_insert(attempts_last);
     }
-    Ok(Met { row: letter, counted, known, held, attempts, attempts_last })
+    Ok(Met { row: letter, counted, known, held, attempts, attempts_last, attempts_away })
 }
 
-/// A message arrives under the key of a live letter: the same death told again, or a new one?
-fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Receipt, StoreError> {
+/// A message arrives under the key of a live letter: the same death told again, or a new one? The place is where the
+/// letter was when it arrived.
+pub(super) fn meet(
+    write: &mut Write<'_>,
+    prepared: &Prepared,
+    id: LetterId,
+    place: Place,
+) -> Result<Receipt, StoreError> {
     let admitted = &prepared.admitted;
     let met = find_met(write, id)?;
     let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
     let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
-    let standing =
-        Standing { status: met.known.status, place: Place::Live, held: met.held, content_kept: true };
+    let standing = Standing { status: met.known.status, place, held: met.held, content_kept: true };
     let next = match verdict {
         Verdict::Duplicate => None,
         Verdict::NewDeath | Verdict::Relapse => Some(standing.after(Action::DieAgain)),
@@ -238,7 +262,9 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
     for (at, attempt) in prepared.attempts.iter().enumerate() {
         // A life ends with a run of its own, even if nothing is told of it.
         let ends_life = begins && at + 1 == prepared.attempts.len();
-        if ordinal_of(attempt).is_none() && (ends_life || !attempt.tells_nothing()) {
+        // And it holds that run itself, even if a file tells of the same.
+        let known = ordinal_of(attempt).filter(|ordinal| !ends_life || *ordinal > met.attempts_away);
+        if known.is_none() && (ends_life || !attempt.tells_nothing()) {
             ordinal += 1;
             added += 1;
             add_attempt(write, met.row, ordinal, life, attempt)?;
@@ -253,7 +279,8 @@ fn meet(write: &mut Write<'_>, prepared: &Prepared, id: LetterId) -> Result<Rece
             return Ok(Receipt { letter: id, outcome: Outcome::Duplicate });
         }
         Some(Ok(Next::Moves { status, place: _, life: Life::Next })) => {
-            add_life(write, prepared, met.row, life, fatal_known.unwrap_or(ordinal))?;
+            let fatal = fatal_known.filter(|known| *known > met.attempts_away).unwrap_or(ordinal);
+            add_life(write, prepared, met.row, life, fatal)?;
             begin_life(write, prepared, &met, life, status, verdict)?;
         }
         Some(Ok(Next::Moves { life: Life::Same, .. })) => {
@@ -440,7 +467,7 @@ fn counted(prepared: &Prepared, status: Status) -> Counted {
 }
 
 /// Counts it for whoever watches this instance.
-fn note(write: &mut Write<'_>, prepared: &Prepared, kind: &'static str) {
+pub(super) fn note(write: &mut Write<'_>, prepared: &Prepared, kind: &'static str) {
     let captured = &prepared.admitted.captured;
     write.tally.note(Move {
         kind,

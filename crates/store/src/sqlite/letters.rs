@@ -299,21 +299,21 @@ pub(super) fn history_in(conn: &Connection, id: LetterId) -> Result<Option<Lette
     let Some(row) = found.next()? else { return Ok(None) };
     let letter = rows::letter(row)?;
     let number: i64 = row.get(31)?;
-    let lives = lives(conn, number)?;
-    let attempts = attempts(conn, number)?;
+    let lives = lives(conn, "lives", number)?;
+    let attempts = attempts(conn, "attempts", number)?;
     let decisions = decisions::of_letter(conn, id)?;
     Ok(Some(LetterHistory { letter, lives, attempts, decisions }))
 }
 
-const LIVES: &str = "
-select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
-       max_retries, redrive, reported
-  from lives
- where letter = ?1
- order by life";
-
-fn lives(conn: &Connection, letter: i64) -> Result<Vec<Life>, StoreError> {
-    let mut statement = conn.prepare_cached(LIVES)?;
+/// The lives of a letter, from the table of the live ones or that of the trash.
+pub(super) fn lives(conn: &Connection, table: &str, letter: i64) -> Result<Vec<Life>, StoreError> {
+    let mut statement = conn.prepare_cached(&format!(
+        "select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
+                max_retries, redrive, reported
+           from {table}
+          where letter = ?1
+          order by life"
+    ))?;
     let mut rows = statement.query([letter])?;
     let mut lives = Vec::new();
     while let Some(row) = rows.next()? {
@@ -336,14 +336,14 @@ fn lives(conn: &Connection, letter: i64) -> Result<Vec<Life>, StoreError> {
     Ok(lives)
 }
 
-const ATTEMPTS: &str = "
-select ordinal, life, at, duration_ms, error_type, error_code, message, detail
-  from attempts
- where letter = ?1
- order by ordinal";
-
-fn attempts(conn: &Connection, letter: i64) -> Result<Vec<LifeAttempt>, StoreError> {
-    let mut statement = conn.prepare_cached(ATTEMPTS)?;
+/// The attempts of a letter, in the same way.
+pub(super) fn attempts(conn: &Connection, table: &str, letter: i64) -> Result<Vec<LifeAttempt>, StoreError> {
+    let mut statement = conn.prepare_cached(&format!(
+        "select ordinal, life, at, duration_ms, error_type, error_code, message, detail
+           from {table}
+          where letter = ?1
+          order by ordinal"
+    ))?;
     let mut rows = statement.query([letter])?;
     let mut attempts = Vec::new();
     while let Some(row) = rows.next()? {

@@ -16,6 +16,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (5, include_str!("migrations/0005_trash.sql")),
     (6, include_str!("migrations/0006_workers.sql")),
     (7, include_str!("migrations/0007_redrive.sql")),
+    (8, include_str!("migrations/0008_retention.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".
@@ -71,5 +72,72 @@ pub(super) fn keep_mode(conn: &Connection, mode: Mode) -> Result<(), StoreError>
         (Mode::Real, false) => {
             Err(StoreError::WrongMode("this store was made in test mode: only test mode opens it"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_core::lifecycle::Status;
+
+    use super::super::retention::recount;
+    use super::*;
+
+    #[test]
+    fn letters_deleted_before_there_was_an_archive_wait_for_their_file() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        for (_, sql) in MIGRATIONS.iter().filter(|(number, _)| *number <= 7) {
+            conn.execute_batch(sql).unwrap();
+        }
+        conn.execute_batch(
+            "insert into incidents (id, state, opened_at, type, error_type)
+             values (zeroblob(16), 'open', 0, '', '');
+             insert into fingerprints (fingerprint, incident, first_seen_at) values ('v1:00', zeroblob(16), 0);",
+        )
+        .unwrap();
+        for (n, deleted_at) in [(1_u8, 900), (2, 800)] {
+            let (id, status) = ([n; 16], Status::Pending.name());
+            conn.execute(
+                "insert into letter_keys (key, generation, id, place, removed_at, removed_by, removal, removed_status)
+                 values (?1, 1, ?2, 'deleted', ?3, 'ana', 'deleted', ?4)",
+                ([n; 32], id, deleted_at, status),
+            )
+            .unwrap();
+            conn.execute(
+                "insert into trash (letter, id, source, event_id, type, queue, error_type, error_message, class,
+                        fingerprint, retry_count, status, place, life, ever_sent, created_at, updated_at, died_at,
+                        retention_at, deleted_at, deleted_by, kept_until)
+                 values (?1, ?2, 's', 'e', 't', 'q', '', '', 'unknown', 'v1:00', 0, ?3, 'deleted', 2, 1, 100, 100, 90,
+                         500, ?4, 'ana', 9999)",
+                (n, id, status, deleted_at),
+            )
+            .unwrap();
+            for (life, captured_at) in [(1, 100), (2, 500)] {
+                conn.execute(
+                    "insert into trash_lives (letter, life, captured_at, died_at, class, fingerprint, content_type, body,
+                            body_bytes, sha256, fatal, retry_count)
+                     values (?1, ?2, ?3, 90, 'unknown', 'v1:00', '', x'00', 7, zeroblob(32), 1, 0)",
+                    (n, life, captured_at),
+                )
+                .unwrap();
+            }
+        }
+        migrate(&mut conn, 7).unwrap();
+        let mut statement = conn
+            .prepare(
+                "select id, place, waiting, bytes, life, since, removed_at, removed_by, reason from archive",
+            )
+            .unwrap();
+        let rows = statement.query_map([], |row| {
+            let what: ([u8; 16], String, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            let when: (u32, i64, i64, String, String) =
+                (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?);
+            Ok((what, when))
+        });
+        let rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
+        let row = |n: u8, at| {
+            (([n; 16], "deleted".to_owned(), true, 14), (2, 500, at, "ana".to_owned(), "deleted".to_owned()))
+        };
+        assert_eq!(rows, [row(2, 800), row(1, 900)], "in the order in which they were deleted");
+        assert_eq!(recount::misplaced(&conn).unwrap(), 0);
     }
 }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::audit::{self, NewEntry};
 use super::filter::{Driver, Where};
+use super::holds;
 use super::redrives::doors;
 use super::rows::unknown;
 use super::scan::Scanner;
@@ -22,8 +23,8 @@ use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, Oper
 
 const OPEN: &str = "
 insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role,
-       request)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+       request, floor_ms)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
 pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
     let decision = &operation.decision;
@@ -40,6 +41,7 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
         matches!(operation.expected, Expected::AtMost(_)),
         &decision.actor.role,
         decision.actor.request.as_deref(),
+        decision.floor_ms,
     ))?;
     let count = match operation.expected {
         // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
@@ -63,7 +65,8 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
 }
 
 const OPERATION: &str = "
-select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most
+select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most,
+       floor_ms
   from operations
  where id = ?1";
 
@@ -89,6 +92,7 @@ fn read(row: &Row<'_>) -> Result<Operation, StoreError> {
         skipped: row.get::<_, i64>(9)? as u64,
         opened_at: Time::from_ms(row.get(10)?),
         finished_at: row.get::<_, Option<i64>>(11)?.map(Time::from_ms),
+        floor_ms: row.get(13)?,
     })
 }
 
@@ -118,7 +122,8 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
     let (died_at, letter): (Option<i64>, Option<[u8; 16]>) =
         conn.prepare_cached(FROZEN_SO_FAR)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let last = died_at.zip(letter);
-    let Chunk { letters: chunk, end, complete } = matching(conn, &filter, &sql, operation.opened_at, last)?;
+    let Chunk { letters: chunk, end, complete } =
+        matching(conn, &filter, &sql, operation.opened_at, last, limits::FREEZE_ROWS_PER_WRITE)?;
     let mut total = operation.total;
     let mut add = conn.prepare_cached(SELECT_LETTER)?;
     for (letter, life) in &chunk {
@@ -189,20 +194,22 @@ fn after_chunk(expected: Expected, total: u64, complete: bool) -> OperationState
 }
 
 /// Some letters of a list that is being frozen.
-struct Chunk {
-    letters: Vec<([u8; 16], u32)>,
+pub(super) struct Chunk {
+    pub letters: Vec<([u8; 16], u32)>,
     /// The last one that was looked at, matching or not.
-    end: Option<Key>,
+    pub end: Option<Key>,
     /// Whether there are no more behind it.
-    complete: bool,
+    pub complete: bool,
 }
 
-fn matching(
+/// The next letters in order of death, created by then; not more than so many.
+pub(super) fn matching(
     conn: &Connection,
     filter: &Filter,
     sql: &Where,
-    opened_at: Time,
+    created_by: Time,
     last: Option<Key>,
+    most: usize,
 ) -> Result<Chunk, StoreError> {
     let window_end = window_end(conn, sql, last)?;
     let words = match &sql.words {
@@ -218,7 +225,7 @@ fn matching(
             and l.created_at <= ?",
         sql.index, sql.sql
     );
-    binds.push(Value::Integer(opened_at.ms()));
+    binds.push(Value::Integer(created_by.ms()));
     for (comparison, key) in [(">", last), ("<=", window_end)] {
         if let Some((died_at, id)) = key {
             text.push_str(&format!(" and (l.died_at, l.id) {comparison} (?, ?)"));
@@ -232,7 +239,7 @@ fn matching(
     let mut chunk = Chunk { letters: Vec::new(), end: window_end, complete: window_end.is_none() };
     let mut looked_at = None;
     while let Some(row) = found.next()? {
-        if scanner.is_over() {
+        if scanner.is_over() || chunk.letters.len() == most {
             return Ok(Chunk { end: looked_at, complete: false, ..chunk });
         }
         let (id, life) = (row.get(1)?, row.get(2)?);
@@ -299,7 +306,11 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         reason: operation.reason.clone(),
         at,
         from: None,
+        floor_ms: operation.floor_ms,
     };
+    if operation.verb == Verb::Hold {
+        holds::open_for(write, id)?;
+    }
     let decided = operation.done + operation.skipped;
     let chunk: Vec<(i64, [u8; 16], u32)> = conn
         .prepare_cached(UNDECIDED)?
@@ -328,6 +339,9 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         "update operations set done = done + ?2, skipped = skipped + ?3, state = ?4, finished_at = ?5 where id = ?1",
     )?
     .execute((id.bytes(), done as i64, skipped as i64, state.name(), finished.then_some(at.ms())))?;
+    if finished && operation.verb == Verb::Hold {
+        holds::placed(write, id)?;
+    }
     expect(conn, id)
 }
 
@@ -348,21 +362,23 @@ fn decide_frozen(
     operation: OperationId,
 ) -> Result<Option<String>, StoreError> {
     let life_of = match decision.verb {
-        Verb::Restore => "select life from trash where id = ?1",
-        Verb::Resolve
-        | Verb::Discard
-        | Verb::Reopen
-        | Verb::Hold
-        | Verb::Release
-        | Verb::Retry
-        | Verb::Delete => "select life from dead_letter_queue where id = ?1",
+        Verb::Restore => Some("select life from archive where id = ?1"),
+        // A hold is on the letter, however it went on since it was listed, and wherever it went.
+        Verb::Hold => None,
+        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Release | Verb::Retry | Verb::Delete => {
+            Some("select life from dead_letter_queue where id = ?1")
+        }
     };
-    let now: Option<u32> =
-        write.conn.prepare_cached(life_of)?.query_row([letter.bytes()], |row| row.get(0)).optional()?;
-    match now {
-        None => return Ok(Some("the letter is gone".into())),
-        Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
-        Some(_) => {}
+    if let Some(life_of) = life_of {
+        let now: Option<u32> =
+            write.conn.prepare_cached(life_of)?.query_row([letter.bytes()], |row| row.get(0)).optional()?;
+        match now {
+            None => return Ok(Some("the letter is gone".into())),
+            Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
+            Some(_) => {}
+        }
+    } else if !holds::stands(write.conn, operation)? {
+        return Ok(Some("the hold was released meanwhile".into()));
     }
     match carry_out(write, letter, decision, Some(operation))?.0 {
         Decided::Done => Ok(None),

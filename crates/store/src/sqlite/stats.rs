@@ -8,6 +8,8 @@ use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::counters::Dimension;
+use super::holds;
+use super::retention::recount;
 use super::rows;
 use crate::StoreError;
 use crate::job::SOURCE;
@@ -164,7 +166,7 @@ pub(super) fn ledger(conn: &Connection, by: LedgerBy) -> Result<Ledger, StoreErr
         }
     }
     if by == LedgerBy::Recount {
-        ledger.wrong_counters = wrong_counters(conn)?;
+        ledger.wrong_counters = wrong_counters(conn)? + recount::misplaced(conn)?;
     }
     drop(found);
     drop(statement);
@@ -205,6 +207,7 @@ fn wrong_counters(conn: &Connection) -> Result<u64, StoreError> {
         conn.query_row(WRONG_INCIDENTS, (Status::Pending.name(), Status::Reprocessing.name()), |row| {
             row.get::<_, i64>(0)
         })?;
+    wrong += holds::record::wrong(conn)?;
     Ok(wrong as u64)
 }
 

@@ -13,6 +13,7 @@ use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
+use super::holds;
 use super::incidents::{self, Opening};
 use super::insert::{ADD_KEY, ADD_LIFE, add_attempt, incident_of, latest_of_key};
 use super::jobs::follow::{follow, names_a_job};
@@ -78,6 +79,15 @@ impl Packed {
         let (attempts, lives) =
             (attempts.collect::<Result<_, _>>()?, lives.collect::<Result<_, StoreError>>()?);
         Ok(Packed { import, attempts, lives })
+    }
+
+    pub fn import(&self) -> &Import {
+        &self.import
+    }
+
+    /// Packed in the order in which they were told.
+    pub fn attempts(&self) -> &[PreparedAttempt] {
+        &self.attempts
     }
 
     /// How many rows it takes: the writer counts a life and some attempts as much as a letter.
@@ -160,6 +170,7 @@ fn import_one(write: &mut Write<'_>, packed: &Packed, by: &Actor) -> Result<Impo
         ..NewEvent::default()
     };
     events::add(write, &event)?;
+    holds::imported(write, letter, import.at)?;
     Ok(Imported::Created)
 }
 
@@ -208,7 +219,7 @@ fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met,
 }
 
 /// Sees to the incident of each life; the last one is the letter's own.
-fn add_incidents(write: &Write<'_>, import: &Import) -> Result<IncidentId, StoreError> {
+pub(super) fn add_incidents(write: &Write<'_>, import: &Import) -> Result<IncidentId, StoreError> {
     let mut own = None;
     for ((life, _), (grouping, incident)) in import.exported.lives.iter().zip(&import.groupings) {
         own = incident_of(write, &grouping.fingerprint)?;
@@ -295,7 +306,7 @@ fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) 
     Ok(row)
 }
 
-fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreError> {
+pub(super) fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreError> {
     let import = &packed.import;
     let mut add = write.conn.prepare_cached(ADD_LIFE)?;
     let lives = import.exported.lives.iter().zip(&import.groupings).zip(&packed.lives);

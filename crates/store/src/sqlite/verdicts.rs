@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql};
 use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
+use super::holds;
 use super::jobs::follow::{Retried, follow, job_of, retry, withdraw};
 use super::redrives::doors::{self, Door, Passage};
 use super::rows;
@@ -36,11 +37,6 @@ pub(super) enum Mark<'a> {
     },
     /// The letter waits again: what ended it is taken back.
     Reopens,
-    Holds {
-        by: &'a str,
-        reason: Option<&'a str>,
-    },
-    Releases,
     /// The letter was claimed, and will be sent.
     Claims,
     /// The letter goes out with this move: there is no sending that could fail.
@@ -107,11 +103,6 @@ fn update(
             ", resolution_timestamp = null, resolution_strategy = null, resolved_by = null, resolution_notes = null,
                retention_at = max(created_at, died_at)"
         }
-        Mark::Holds { by, reason } => {
-            binds.extend([by as &dyn ToSql, reason]);
-            ", held_at = ?4, held_by = ?5, hold_reason = ?6"
-        }
-        Mark::Releases => ", held_at = null, held_by = null, hold_reason = null",
         Mark::Claims => ", sent_at = null",
         Mark::Sends => ", sent_at = ?4, ever_sent = 1",
     };
@@ -148,7 +139,7 @@ pub(super) const fn guard(rule: HoldRule) -> &'static str {
 
 const STANDING: &str = "select status, place, held_at is not null from dead_letter_queue where id = ?1";
 
-/// How a letter stands, also one that was deleted.
+/// How a letter stands, also one that is archived or deleted.
 pub(super) fn standing(conn: &Connection, letter: LetterId) -> Result<Option<Standing>, StoreError> {
     let found: Option<(String, String, bool)> = conn
         .prepare_cached(STANDING)?
@@ -179,21 +170,52 @@ pub(super) fn decide(
     }
     let (decided, redrive) = carry_out(write, letter, decision, None)?;
     if decided == Decided::Done {
-        let entry = NewEntry {
-            at: decision.at,
-            actor: &decision.actor,
-            action: decision.verb.name(),
-            letter: Some(letter),
-            operation: None,
-            incident: None,
-            redrive,
-            filter: None,
-            count: 1,
-            reason: decision.reason.as_deref(),
-        };
-        audit::add(write, &entry)?;
+        record(write, letter, decision, redrive)?;
     }
     Ok(decided)
+}
+
+/// Puts a decision on one letter on record.
+pub(super) fn record(
+    write: &Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+    redrive: Option<RedriveId>,
+) -> Result<(), StoreError> {
+    let entry = NewEntry {
+        at: decision.at,
+        actor: &decision.actor,
+        action: decision.verb.name(),
+        letter: Some(letter),
+        operation: None,
+        incident: None,
+        redrive,
+        filter: None,
+        count: 1,
+        reason: decision.reason.as_deref(),
+    };
+    audit::add(write, &entry)
+}
+
+/// Tells of what a decision did to a letter, and to its job.
+pub(super) fn tell(
+    write: &Write<'_>,
+    letter: LetterId,
+    decision: &Decision,
+    operation: Option<OperationId>,
+    carried: &Carried,
+) -> Result<(), StoreError> {
+    let event = NewEvent {
+        at: decision.at,
+        kind: decision.verb.event(),
+        letter: Some(letter),
+        incident: carried.incident,
+        operation,
+        job: carried.job,
+        actor: Some(&decision.actor.name),
+        detail: None,
+    };
+    events::add(write, &event)
 }
 
 /// Carries a decision out on one letter and tells of it; a retry is a redrive, which is named.
@@ -205,7 +227,7 @@ pub(super) fn carry_out(
 ) -> Result<(Decided, Option<RedriveId>), StoreError> {
     let mut redrive = None;
     let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
-    let Carried { decided, job, incident } = match decision.verb {
+    let carried = match decision.verb {
         Verb::Resolve => {
             let mark = Mark::Ends { strategy: Strategy::ManualResolution, by, notes: reason };
             settle(write, letter, decision, mark)?
@@ -220,8 +242,8 @@ pub(super) fn carry_out(
             }
             moved
         }
-        Verb::Hold => mark(write, letter, decision, Mark::Holds { by, reason })?,
-        Verb::Release => mark(write, letter, decision, Mark::Releases)?,
+        Verb::Hold => holds::hold(write, letter, decision, operation)?,
+        Verb::Release => holds::release(write, letter, decision)?,
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at)?;
             if decided == Decided::Done {
@@ -232,25 +254,15 @@ pub(super) fn carry_out(
             Carried { decided, job, incident: None }
         }
         Verb::Delete => trash::delete(write, letter, decision)?,
-        Verb::Restore => trash::restore(write, letter, decision)?,
+        Verb::Restore => trash::back::restore(write, letter, decision)?,
     };
-    if decided == Decided::Done {
-        let event = NewEvent {
-            at: decision.at,
-            kind: decision.verb.event(),
-            letter: Some(letter),
-            incident,
-            operation,
-            job,
-            actor: Some(by),
-            detail: None,
-        };
-        events::add(write, &event)?;
+    if carried.decided == Decided::Done {
+        tell(write, letter, decision, operation, &carried)?;
         if decision.verb == Verb::Retry {
             events::note(write, decision.verb.event(), letter, "")?;
         }
     }
-    Ok((decided, redrive))
+    Ok((carried.decided, redrive))
 }
 
 /// Moves a letter by hand within the table of live letters.

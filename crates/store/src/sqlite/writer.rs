@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::counters::Tally;
+use super::holds::standing::StandingHolds;
 use super::numbers::Numbers;
 use super::redrives::doors::Hall;
 use crate::StoreError;
@@ -32,6 +33,7 @@ pub(super) struct Write<'a> {
     pub entropy: &'a Entropy,
     pub failures: &'a Failures,
     pub numbers: &'a Numbers,
+    pub standing: &'a StandingHolds,
     /// Counter changes of the present request, written once per commit.
     pub tally: Tally,
     /// The redrive that the letters of the present request go out by, if they are many.
@@ -44,6 +46,7 @@ pub(super) struct Surroundings {
     pub entropy: Arc<Entropy>,
     pub failures: Arc<Failures>,
     pub numbers: Arc<Numbers>,
+    pub standing: Arc<StandingHolds>,
     pub changes: Arc<watch::Sender<u64>>,
     pub committed: Arc<Committed>,
 }
@@ -190,6 +193,7 @@ fn commit_group(
     loop {
         around.failures.at(FailurePoint::Begin)?;
         conn.prepare_cached("begin immediate")?.execute([])?;
+        around.standing.begin();
         if let Some(mut tally) = run_all(conn, taken, waiting, around) {
             let moves = tally.take_moves();
             tally.flush(&begin(conn, around))?;
@@ -211,6 +215,7 @@ fn begin<'a>(conn: &'a Connection, around: &'a Surroundings) -> Write<'a> {
         entropy: &around.entropy,
         failures: &around.failures,
         numbers: &around.numbers,
+        standing: &around.standing,
         tally: Tally::default(),
         hall: None,
     }

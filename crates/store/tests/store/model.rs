@@ -8,6 +8,7 @@ use lazaret_core::lifecycle::{Action, Life, Next, Place, Refused, Standing, Stat
 use lazaret_core::time::Time;
 use lazaret_store::claim::{ClaimRefused, ClaimStep, Settlement};
 use lazaret_store::decision::{Decided, Verb};
+use lazaret_store::retention::{Prunable, PrunableKey};
 use lazaret_store::stats::LedgerBy;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::select;
@@ -16,6 +17,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::books;
 use crate::rig::{Rig, at, dying, mark};
+use crate::shelf::{ARCHIVE, Push, Shelf, archived, batch, take};
 
 const SEQUENCES: usize = 12;
 const STEPS: usize = 60;
@@ -38,6 +40,10 @@ enum Step {
     Decide(Verb),
     /// Restores the first letter that the event ever had.
     RestoreFirst,
+    /// A limit pushes it out into the archive.
+    Archive,
+    /// All that waits for a file goes into one.
+    File,
     Restart,
 }
 
@@ -54,6 +60,8 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
         60 => settlement.prop_map(Step::Settle),
         160 => select(Verb::ALL.to_vec()).prop_map(Step::Decide),
         10 => select(vec![Step::RestoreFirst]),
+        60 => select(vec![Step::Archive]),
+        15 => select(vec![Step::File]),
         1 => select(vec![Step::Restart]),
     ];
     (0..EVENTS, step)
@@ -70,6 +78,9 @@ struct Paper {
     claim: Option<(RedriveId, ClaimStep)>,
     ever_sent: bool,
     last: Captured,
+    /// Whether what left the live letters stands in a file, and how many lives do that were there before.
+    filed: bool,
+    away: u32,
 }
 
 impl Paper {
@@ -94,6 +105,10 @@ impl Paper {
     }
 
     fn die(&mut self) {
+        if self.filed {
+            self.away = self.life;
+        }
+        self.filed = false;
         self.apply(Action::DieAgain).unwrap();
         self.claim = None;
     }
@@ -104,7 +119,7 @@ type Papers = BTreeMap<u8, Vec<Paper>>;
 
 /// The letter that the event's key stands for: the one that is not deleted, else the newest.
 fn standing_of(papers: &mut [Paper]) -> &mut Paper {
-    let live = papers.iter().position(|paper| paper.place == Place::Live);
+    let live = papers.iter().position(|paper| paper.place != Place::Deleted);
     let at = live.unwrap_or(papers.len() - 1);
     &mut papers[at]
 }
@@ -114,7 +129,7 @@ pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
     let strategy = step();
     for sequence in 0..SEQUENCES {
         rig.store().reset().await.unwrap();
-        let mut papers = Papers::new();
+        let (mut papers, mut shelf) = (Papers::new(), Shelf::default());
         let mut done = Vec::new();
         for n in 0..STEPS {
             let (event, step) = strategy.new_tree(&mut runner).unwrap().current();
@@ -128,15 +143,25 @@ pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
                 Step::Restart => rig.reopen().await,
                 Step::RestoreFirst => {
                     if let Some(papers) = papers.get_mut(&event) {
-                        decide(rig, papers, 0, Verb::Restore, now).await;
+                        decide(rig, &shelf, papers, 0, Verb::Restore, now).await;
                     }
                 }
                 Step::Decide(verb) => {
                     if let Some(papers) = papers.get_mut(&event) {
                         let id = standing_of(papers).id;
                         let which = papers.iter().position(|paper| paper.id == id).unwrap();
-                        decide(rig, papers, which, verb, now).await;
+                        decide(rig, &shelf, papers, which, verb, now).await;
                     }
+                }
+                Step::Archive => {
+                    if let Some(papers) = papers.get_mut(&event) {
+                        archive(rig, standing_of(papers), now).await;
+                    }
+                }
+                Step::File => {
+                    shelf.file(rig, now).await;
+                    let all = papers.values_mut().flatten();
+                    all.filter(|paper| paper.place != Place::Live).for_each(|paper| paper.filed = true);
                 }
                 Step::Claim(_) | Step::Advance(_) | Step::Settle(_) => {
                     if let Some(papers) = papers.get_mut(&event) {
@@ -172,6 +197,8 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
             claim: None,
             ever_sent: false,
             last: Captured { mark: None, ..told },
+            filed: false,
+            away: 0,
         });
         return;
     }
@@ -191,8 +218,10 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
     let receipt = rig.capture(captured.clone(), now).await;
     assert_eq!((receipt.letter, receipt.outcome), (paper.id, outcome), "{step:?} on {paper:?}");
     if outcome != Outcome::Duplicate {
-        // A relapse proves that a copy was out; a discarded letter does not move, so nothing is noted on it.
-        paper.ever_sent |= outcome == Outcome::Relapse && paper.status != Status::Discarded;
+        // A relapse proves that a copy was out; a discarded letter does not move, so nothing is noted on it. Out of the
+        // archive it does.
+        let moves = paper.status != Status::Discarded || paper.place == Place::Archived;
+        paper.ever_sent |= outcome == Outcome::Relapse && moves;
         paper.die();
         paper.last = Captured { mark: None, ..captured };
     }
@@ -207,8 +236,8 @@ async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
         Step::Claim(again) => {
             let run = if again { run } else { rig.run_id() };
             let expected = match paper.place {
-                Place::Deleted => Err(ClaimRefused::Unknown(id)),
-                Place::Live | Place::Archived => paper.apply(Action::Redrive).map_err(ClaimRefused::from),
+                Place::Archived | Place::Deleted => Err(ClaimRefused::Unknown(id)),
+                Place::Live => paper.apply(Action::Redrive).map_err(ClaimRefused::from),
             };
             assert_eq!(rig.claim(id, paper.life, run, now).await.map(drop), expected);
             if expected.is_ok() {
@@ -244,14 +273,38 @@ async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
                 paper.ever_sent |= action != Action::Unclaim;
             }
         }
-        Step::Die | Step::Repeat | Step::Marked(_) | Step::Decide(_) | Step::RestoreFirst | Step::Restart => {
-            unreachable!("done elsewhere")
-        }
+        Step::Die
+        | Step::Repeat
+        | Step::Marked(_)
+        | Step::Decide(_)
+        | Step::RestoreFirst
+        | Step::Archive
+        | Step::File
+        | Step::Restart => unreachable!("done elsewhere"),
     }
 }
 
-async fn decide(rig: &Rig, papers: &mut [Paper], which: usize, verb: Verb, now: Time) {
-    let other_lives = papers.iter().any(|paper| paper.id != papers[which].id && paper.place == Place::Live);
+/// Pushes a letter out, if the machine lets it go.
+async fn archive(rig: &Rig, paper: &mut Paper, now: Time) {
+    if paper.place != Place::Live {
+        return;
+    }
+    let letter = rig.letter(paper.id).await;
+    let may = Prunable {
+        key: PrunableKey { retention_at: letter.retention_at, letter: letter.id },
+        source: letter.source,
+        queue: letter.queue,
+        letter_type: letter.letter_type,
+        since: now,
+    };
+    let gone = take(rig, batch(&[may], Push { status: paper.status, ..ARCHIVE }, now)).await;
+    let expected = paper.apply(Action::Archive).is_ok();
+    assert_eq!(gone.len(), usize::from(expected), "{paper:?}");
+}
+
+async fn decide(rig: &Rig, shelf: &Shelf, papers: &mut [Paper], which: usize, verb: Verb, now: Time) {
+    let other_lives =
+        papers.iter().any(|paper| paper.id != papers[which].id && paper.place != Place::Deleted);
     let paper = &mut papers[which];
     let before = paper.clone();
     let expected = match (verb, paper.apply(verb.action())) {
@@ -264,7 +317,14 @@ async fn decide(rig: &Rig, papers: &mut [Paper], which: usize, verb: Verb, now: 
     if expected != Decided::Done {
         *paper = before;
     }
-    assert_eq!(rig.decide(paper.id, verb, now).await, expected, "{verb:?} on {paper:?}");
+    let decided = match verb {
+        Verb::Restore => shelf.restore(rig, paper.id, now).await,
+        _ => rig.decide(paper.id, verb, now).await,
+    };
+    assert_eq!(decided, expected, "{verb:?} on {paper:?}");
+    if (verb, decided) == (Verb::Restore, Decided::Done) {
+        paper.filed = false;
+    }
 }
 
 /// Asserts that the store and the papers tell the same.
@@ -272,16 +332,23 @@ async fn compare(rig: &Rig, papers: &Papers, done: &[(u8, Step)]) {
     let ledger = rig.store().ledger(LedgerBy::Recount).await.unwrap();
     assert_eq!((ledger.difference(), ledger.wrong_counters), (0, 0), "after {done:?}");
     let counted = [ledger.pending, ledger.reprocessing, ledger.resolved, ledger.discarded];
-    let (live, gone): (Vec<&Paper>, Vec<&Paper>) =
-        papers.values().flatten().partition(|paper| paper.place == Place::Live);
+    let in_place =
+        |place| papers.values().flatten().filter(|paper| paper.place == place).collect::<Vec<&Paper>>();
+    let (live, away, gone) = (in_place(Place::Live), in_place(Place::Archived), in_place(Place::Deleted));
     let expected =
         Status::ALL.map(|status| live.iter().filter(|paper| paper.status == status).count() as u64);
     assert_eq!(counted, expected, "after {done:?}");
-    assert_eq!(ledger.deleted, gone.len() as u64, "after {done:?}");
-    let trash: BTreeSet<_> =
-        rig.store().trash(None, 1_000).await.unwrap().iter().map(|kept| (kept.letter, kept.status)).collect();
-    assert_eq!(trash, gone.iter().map(|paper| (paper.id, paper.status)).collect(), "after {done:?}");
-    for paper in gone {
+    assert_eq!((ledger.archived, ledger.deleted), (away.len() as u64, gone.len() as u64), "after {done:?}");
+    for (place, papers) in [(Place::Archived, &away), (Place::Deleted, &gone)] {
+        let kept: BTreeSet<_> = archived(rig, place)
+            .await
+            .iter()
+            .map(|kept| (kept.letter.id, kept.letter.status, kept.letter.hold.is_some(), kept.file.is_some()))
+            .collect();
+        let expected = papers.iter().map(|paper| (paper.id, paper.status, paper.held, paper.filed)).collect();
+        assert_eq!(kept, expected, "after {done:?}");
+    }
+    for paper in away.into_iter().chain(gone) {
         assert!(rig.store().history(paper.id).await.unwrap().is_none(), "after {done:?}");
     }
     for paper in live {
@@ -289,7 +356,7 @@ async fn compare(rig: &Rig, papers: &Papers, done: &[(u8, Step)]) {
         let letter = &found.letter;
         assert_eq!(
             (letter.status, letter.life, letter.hold.is_some(), found.lives.len() as u32),
-            (paper.status, paper.life, paper.held, paper.life),
+            (paper.status, paper.life, paper.held, paper.life - paper.away),
             "after {done:?}"
         );
         let ended = matches!(paper.status, Status::Resolved | Status::Discarded);

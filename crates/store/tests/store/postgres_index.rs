@@ -22,7 +22,7 @@ use tokio_postgres::NoTls;
 
 use crate::rig::at;
 
-const LETTERS: i64 = 24_000;
+pub const LETTERS: i64 = 24_000;
 const LIMIT: usize = 50;
 
 /// One letter in a thousand is another one's: of another queue, type, error and so on. The rest is all alike.
@@ -69,7 +69,7 @@ update positions set lives = $1, events = $1;
 analyze";
 
 /// The database lives as long as the store.
-async fn filled() -> (TestDatabase, Arc<PostgresStore>) {
+pub async fn filled() -> (TestDatabase, Arc<PostgresStore>) {
     let database = TestDatabase::new();
     let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);

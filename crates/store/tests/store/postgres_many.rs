@@ -333,13 +333,12 @@ async fn months_without_letters_are_taken_away_and_come_again() {
     assert_eq!(store.drop_empty_months(moment("2024-08-01T00:00:00Z")).await.unwrap(), 3);
     assert_eq!(store.drop_empty_months(moment("2024-08-01T00:00:00Z")).await.unwrap(), 0);
     assert_eq!(rig.letter(kept).await.id, kept);
-    // The one who took it away knows; the other one finds out, and its caller comes again.
+    // The one who took it away knows; the other one finds out, and makes it again.
     store.insert(vec![rig.admit(captured("e4"), moment("2024-01-06T00:00:00Z"))]).await.unwrap();
     assert_eq!(store.drop_empty_months(moment("2024-08-01T00:00:00Z")).await.unwrap(), 1);
     client.batch_execute("delete from dead_letter_queue where created_at < '2024-05-01'").await.unwrap();
     assert_eq!(store.drop_empty_months(moment("2024-08-01T00:00:00Z")).await.unwrap(), 1);
     let again = rig.admit(captured("e5"), moment("2024-01-07T00:00:00Z"));
-    assert!(rig.store().insert(vec![again.clone()]).await.is_err());
     assert_eq!(rig.store().insert(vec![again]).await.unwrap()[0].outcome, Outcome::Created);
     store.close().await.unwrap();
     rig.store().close().await.unwrap();

@@ -329,7 +329,7 @@ pub fn ana() -> Actor {
 }
 
 pub fn decision(verb: Verb, at: Time) -> Decision {
-    Decision { verb, actor: ana(), reason: Some("ticket 7".into()), at, from: None }
+    Decision { verb, actor: ana(), reason: Some("ticket 7".into()), at, from: None, floor_ms: None }
 }
 
 /// Whether a call failed because the store was shut down.

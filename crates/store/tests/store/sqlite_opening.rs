@@ -5,11 +5,12 @@ use std::path::Path;
 
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
+use lazaret_store::audit::Actor;
 use lazaret_store::incident::IncidentQuery;
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::{LedgerBy, StatsOf};
-use lazaret_store::{Store, StoreError};
+use lazaret_store::{RetentionStore, Store, StoreError};
 use rusqlite::Connection;
 
 fn opened(folder: &Path, mode: Mode) -> Result<SqliteStore, StoreError> {
@@ -230,5 +231,30 @@ async fn letters_of_jobs_from_before_are_counted_by_themselves() {
     assert_eq!((stats.total, stats.by_queue, stats.by_type), (1, one("orders"), one("order.created")));
     assert_eq!((stats.by_error_type, stats.newest_at), (one("E"), Some(Time::from_ms(1_763_175_600_000))));
     assert_eq!(store.stats(StatsOf::Jobs(Status::Resolved)).await.unwrap().total, 0);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_letter_held_before_there_were_records_has_a_hold_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    first_format(folder.path());
+    let conn = Connection::open(folder.path().join("lazaret.db")).unwrap();
+    conn.execute_batch(
+        "update dead_letter_queue set held_at = 1763175650000, held_by = 'ana', hold_reason = null where letter = 1",
+    )
+    .unwrap();
+    drop(conn);
+    let store = opened(folder.path(), Mode::Real).unwrap();
+    assert_eq!(store.ledger(LedgerBy::Recount).await.unwrap().wrong_counters, 0);
+    let hold = store.holds(None, false, 10).await.unwrap().remove(0);
+    assert_eq!((hold.held_by.as_str(), hold.held_at.ms(), hold.letters), ("ana", 1_763_175_650_000, 1));
+    let letter = hold.letter.unwrap();
+    let under = store.holds_of(letter).await.unwrap();
+    assert_eq!((under.len(), &under[0]), (1, &hold));
+    let ana = Actor { name: "ana".into(), role: "operator".into(), request: None };
+    assert!(store.release_hold(hold.id, None, ana, Time::from_ms(1_763_175_700_000)).await.unwrap());
+    while store.work_hold(hold.id, Time::from_ms(1_763_175_700_000)).await.unwrap() {}
+    assert_eq!(store.history(letter).await.unwrap().unwrap().letter.hold, None);
+    assert_eq!(store.ledger(LedgerBy::Recount).await.unwrap().wrong_counters, 0);
     store.close().await.unwrap();
 }

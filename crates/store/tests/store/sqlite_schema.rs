@@ -7,8 +7,10 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::rca::FixKind;
 use lazaret_core::redrive::{Outcome, RedriveKind, RunState};
 use lazaret_store::Store;
+use lazaret_store::archive::FileState;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::OperationState;
+use lazaret_store::hold::HoldState;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::worker::Wish;
 use rusqlite::Connection;
@@ -36,12 +38,18 @@ fn the_schema_takes_exactly_the_words_of_the_types() {
     assert_eq!(allowed(&conn, "dead_letter_queue", "status"), Status::ALL.map(Status::name));
     assert_eq!(allowed(&conn, "dead_letter_queue", "place"), Place::ALL.map(Place::name));
     assert_eq!(allowed(&conn, "letter_keys", "place"), Place::ALL.map(Place::name));
+    assert_eq!(
+        allowed(&conn, "archive", "place"),
+        Place::ALL[1..].iter().map(|place| place.name()).collect::<Vec<_>>()
+    );
+    assert_eq!(allowed(&conn, "archive_files", "state"), FileState::ALL.map(FileState::name));
     assert_eq!(allowed(&conn, "claims", "step"), ClaimStep::ALL.map(ClaimStep::name));
     assert_eq!(allowed(&conn, "operations", "state"), OperationState::ALL.map(OperationState::name));
     assert_eq!(allowed(&conn, "jobs", "state"), JobState::ALL.map(JobState::name));
     assert_eq!(allowed(&conn, "workers", "wish"), Wish::ALL.map(Wish::name));
     assert_eq!(allowed(&conn, "redrives", "kind"), RedriveKind::ALL.map(RedriveKind::name));
     assert_eq!(allowed(&conn, "redrives", "state"), RunState::ALL.map(RunState::name));
+    assert_eq!(allowed(&conn, "holds", "state"), HoldState::ALL.map(HoldState::name));
     assert_eq!(allowed(&conn, "fixes", "kind"), FixKind::ALL.map(FixKind::name));
     // A letter that is refused has no outcome: it is not of the run.
     let outcomes = allowed(&conn, "redrive_letters", "outcome");

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::LetterId;
 use lazaret_core::incident::IncidentState;
-use lazaret_core::letter::{Captured, Outcome};
+use lazaret_core::letter::{Captured, Letter, Outcome};
 use lazaret_core::lifecycle::{Action, Place, Refused, Standing, Status};
 use lazaret_core::limits::{CONTENT_BYTES_DROPPED_PER_WRITE, DECISION_ROWS_PER_WRITE, RETENTION_FLOOR_MS};
+use lazaret_store::archive::{ArchiveQuery, Archived};
 use lazaret_store::claim::ClaimStep;
-use lazaret_store::decision::{Decided, OperationState, Verb};
+use lazaret_store::decision::{Decided, Decision, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, Total};
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::stats::LedgerBy;
-use lazaret_store::trash::Trashed;
 
-use crate::rig::{Rig, at, captured, dying, envelope, error, failed, mark, noise};
+use crate::rig::{Rig, at, captured, decision, dying, envelope, error, failed, mark, noise};
+use crate::shelf::{ARCHIVE, Shelf, archived, batch, prunable};
 
 /// A letter with two lives, several attempts and a body of its own.
 async fn lived(rig: &Rig) -> LetterId {
@@ -38,8 +39,12 @@ async fn lived(rig: &Rig) -> LetterId {
     id
 }
 
-async fn trash(rig: &Rig) -> Vec<Trashed> {
-    rig.store().trash(None, 1_000).await.unwrap()
+async fn trash(rig: &Rig) -> Vec<Archived> {
+    archived(rig, Place::Deleted).await
+}
+
+async fn in_trash(rig: &Rig) -> Vec<LetterId> {
+    trash(rig).await.into_iter().map(|kept| kept.letter.id).collect()
 }
 
 async fn deleted(rig: &Rig) -> u64 {
@@ -65,21 +70,16 @@ pub async fn a_deleted_letter_is_in_the_trash_and_nowhere_else(rig: &mut Rig) {
     assert!(rig.store().history(id).await.unwrap().is_none());
     assert!(rig.store().original(id, None).await.unwrap().is_none());
     assert_eq!(rig.store().export(vec![id]).await.unwrap().len(), 0);
-    let expected = Trashed {
-        letter: id,
-        source: "report".into(),
-        queue: "orders".into(),
-        letter_type: "order.created".into(),
-        event_id: "lived".into(),
-        error_type: "ConnectionError".into(),
-        error_message: "disk on fire".into(),
-        status: Status::Pending,
-        died_at: at(500),
-        deleted_at: at(1_000),
-        deleted_by: "ana".into(),
-        kept_until: at(600 + RETENTION_FLOOR_MS),
+    let kept = trash(rig).await;
+    let expected = Archived {
+        entry: kept[0].entry,
+        letter: Letter { place: Place::Deleted, ..before.clone() },
+        removed_at: at(1_000),
+        removed_by: "ana".into(),
+        reason: "deleted".into(),
+        file: None,
     };
-    assert_eq!((trash(rig).await, deleted(rig).await), (vec![expected], 1));
+    assert_eq!((kept, deleted(rig).await), (vec![expected], 1));
     let events = rig.store().events(0, 100).await.unwrap();
     let told = events.iter().find(|event| event.kind == "dead_letter.deleted").unwrap();
     assert_eq!((told.letter, told.actor.as_deref(), told.at), (Some(id), Some("ana"), at(1_000)));
@@ -202,9 +202,7 @@ pub async fn beyond_the_floor_nothing_is_kept(rig: &mut Rig) {
     for id in [old, young, late] {
         rig.done(id, Verb::Delete, at(RETENTION_FLOOR_MS)).await;
     }
-    let kept: Vec<_> = trash(rig).await.iter().map(|kept| (kept.letter, kept.kept_until)).collect();
-    let floor = |ms| at(ms + RETENTION_FLOOR_MS);
-    assert_eq!(kept, [(young, floor(1)), (late, floor(500))]);
+    assert_eq!(in_trash(rig).await, [late, young]);
     assert_eq!(
         rig.decide(old, Verb::Restore, at(RETENTION_FLOOR_MS)).await,
         gone(Action::Restore, Status::Pending, false)
@@ -220,14 +218,28 @@ pub async fn the_floor_counts_from_the_last_capture(rig: &mut Rig) {
     // It died again soon after, which reached us when the floor of both deaths had passed.
     assert_eq!(rig.capture(dying("late", at(1_000)), at(floor + 5_000)).await.letter, id);
     assert_eq!(rig.letter(id).await.life, 2);
-    rig.done(id, Verb::Delete, at(floor + 6_000)).await;
-    let kept: Vec<_> = trash(rig).await.iter().map(|kept| (kept.letter, kept.kept_until)).collect();
-    assert_eq!(kept, [(id, at(2 * floor + 5_000))]);
-    rig.done(id, Verb::Restore, at(floor + 7_000)).await;
+    rig.done(id, Verb::Delete, at(2 * floor + 4_999)).await;
+    assert_eq!(in_trash(rig).await, [id]);
+    rig.done(id, Verb::Restore, at(2 * floor + 4_999)).await;
     assert_eq!(rig.history(id).await.lives.len(), 2);
+    rig.done(id, Verb::Delete, at(2 * floor + 5_000)).await;
+    assert_eq!(in_trash(rig).await, []);
 }
 
-pub async fn the_trash_is_read_in_pages_and_emptied_in_parts(rig: &mut Rig) {
+pub async fn a_floor_of_its_own_is_kept_to(rig: &mut Rig) {
+    let ids = rig.create_many(3, at(0)).await;
+    let delete = |floor_ms, ms| Decision { floor_ms: Some(floor_ms), ..decision(Verb::Delete, at(ms)) };
+    for (id, floor_ms, ms) in [
+        (ids[0], 1_000, 999),
+        (ids[1], 1_000, 1_000),
+        (ids[2], 2 * RETENTION_FLOOR_MS, RETENTION_FLOOR_MS + 1),
+    ] {
+        assert_eq!(rig.store().decide(id, delete(floor_ms, ms)).await.unwrap(), Decided::Done);
+    }
+    assert_eq!(in_trash(rig).await, [ids[2], ids[0]]);
+}
+
+pub async fn what_is_deleted_inside_the_floor_is_read_in_pages_and_stays(rig: &mut Rig) {
     let ids = rig.create_many(7, at(0)).await;
     for (n, id) in ids.iter().enumerate() {
         // Two at a time, so that the id decides within one moment.
@@ -236,28 +248,36 @@ pub async fn the_trash_is_read_in_pages_and_emptied_in_parts(rig: &mut Rig) {
     let mut walked = Vec::new();
     let mut before = None;
     loop {
-        let page = rig.store().trash(before, 3).await.unwrap();
-        walked.extend(page.iter().map(|kept| kept.letter));
-        match page.last() {
-            Some(last) => before = Some((last.deleted_at, last.letter)),
-            None => break,
+        let (filter, place) = (Filter::default(), Some(Place::Deleted));
+        let query = ArchiveQuery { filter, place, now: at(20), before, limit: 3 };
+        let page = rig.store().archived(query).await.unwrap();
+        assert_eq!(page.scan, None, "an index answers");
+        walked.extend(page.letters.iter().map(|kept| kept.letter.id));
+        before = page.next;
+        if before.is_none() {
+            break;
         }
     }
     let newest_first: Vec<_> = ids.iter().rev().copied().collect();
     assert_eq!(walked, newest_first);
-    let floor = |ms| at(ms + RETENTION_FLOOR_MS);
-    assert_eq!(rig.store().empty_trash(floor(-1), 10).await.unwrap(), 0);
-    assert_eq!(rig.store().empty_trash(floor(0), 2).await.unwrap(), 2);
-    assert_eq!(rig.store().empty_trash(floor(0), 10).await.unwrap(), 5);
-    assert_eq!(rig.store().empty_trash(floor(0), 10).await.unwrap(), 0);
-    assert_eq!((trash(rig).await, deleted(rig).await), (vec![], 7));
-    let refused = gone(Action::Restore, Status::Pending, false);
-    assert_eq!(rig.decide(ids[0], Verb::Restore, floor(0)).await, refused);
+    let mut shelf = Shelf::default();
+    for (most, left) in [(2, 5), (10, 0)] {
+        let file = shelf.write(rig, most, at(20)).await;
+        shelf.keep(rig, file).await;
+        assert_eq!(rig.store().archive_waiting().await.unwrap().letters, left);
+    }
+    assert_eq!((in_trash(rig).await, deleted(rig).await), (newest_first, 7));
     let dump = rig.dump().await;
     for table in ["trash", "trash_lives", "trash_attempts", "lives", "attempts"] {
         let rows = dump.lines().skip_while(|line| *line != table).skip(1);
         assert_eq!(rows.take_while(|line| line.starts_with(' ')).count(), 0, "{table}");
     }
+    // Long after the floor it still can be had back, for which its file is read.
+    let late = at(10 * RETENTION_FLOOR_MS);
+    let refused = gone(Action::Restore, Status::Pending, true);
+    assert_eq!(rig.decide(ids[0], Verb::Restore, late).await, refused);
+    assert_eq!(shelf.restore(rig, ids[0], late).await, Decided::Done);
+    assert_eq!(rig.letter(ids[0]).await.status, Status::Pending);
 }
 
 pub async fn an_incident_closes_with_its_last_letter_and_opens_when_it_is_restored(rig: &mut Rig) {
@@ -310,7 +330,7 @@ pub async fn a_list_is_deleted_in_chunks_without_what_is_held(rig: &mut Rig) {
     assert_eq!(reasons, [(ids[7], held), (ids[8], "the letter is gone")]);
     assert_eq!(rig.find("").await, [ids[7]]);
     assert_eq!(deleted(rig).await, count as u64 - 1);
-    let kept: BTreeSet<_> = trash(rig).await.into_iter().map(|kept| kept.letter).collect();
+    let kept: BTreeSet<_> = in_trash(rig).await.into_iter().collect();
     assert_eq!(kept.len() as i64, count - 1);
     rig.done(ids[0], Verb::Restore, at(40)).await;
     let decisions = rig.history(ids[0]).await.decisions;
@@ -376,8 +396,9 @@ pub async fn a_store_that_was_deleted_empty_goes_on_counting(rig: &mut Rig) {
     let id = rig.open_operation(Verb::Delete, "queue:orders", 3, at(10)).await;
     rig.freeze(id).await;
     rig.work(id, at(20)).await;
-    let floor = at(RETENTION_FLOOR_MS);
-    assert_eq!(rig.store().empty_trash(floor, 2).await.unwrap(), 2);
+    let mut shelf = Shelf::default();
+    let file = shelf.write(rig, 2, at(25)).await;
+    assert_eq!(shelf.keep(rig, file).await, 2);
     rig.reopen().await;
     let new = rig.create(captured("new"), at(30)).await;
     assert_eq!(rig.find("body:order").await, [new]);
@@ -389,17 +410,27 @@ pub async fn a_store_that_was_deleted_empty_goes_on_counting(rig: &mut Rig) {
     }
 }
 
-pub async fn large_letters_are_dropped_few_at_a_time(rig: &mut Rig) {
+pub async fn large_letters_go_few_at_a_time(rig: &mut Rig) {
     let body = envelope(noise(CONTENT_BYTES_DROPPED_PER_WRITE).as_bytes());
     for n in 0..5 {
         let large = Captured { envelope: body.clone(), ..captured(&format!("large {n}")) };
-        let id = rig.create(large, at(n)).await;
-        rig.done(id, Verb::Delete, at(10)).await;
+        rig.create(large, at(n)).await;
     }
+    let mut letters = prunable(rig, Status::Pending, at(10)).await;
     let mut parts = Vec::new();
-    while !trash(rig).await.is_empty() {
-        parts.push(rig.store().empty_trash(at(RETENTION_FLOOR_MS + 10), 100).await.unwrap());
+    while !letters.is_empty() {
+        let pruned = rig.store().prune(batch(&letters, ARCHIVE, at(20))).await.unwrap();
+        letters.drain(..pruned.looked_at);
+        parts.push(pruned.looked_at);
     }
-    assert_eq!(parts.iter().sum::<u64>(), 5);
-    assert!(parts.iter().all(|dropped| (1..=2).contains(dropped)), "{parts:?}");
+    assert_eq!(parts.iter().sum::<usize>(), 5);
+    assert!(parts.iter().all(|looked_at| (1..=2).contains(looked_at)), "{parts:?}");
+    let waiting = rig.store().archive_waiting().await.unwrap();
+    let bytes = 5 * CONTENT_BYTES_DROPPED_PER_WRITE as u64;
+    assert_eq!((waiting.letters, waiting.bytes, waiting.since), (5, bytes, Some(at(20))));
+    // They are read for their file in parts as well, and leave the store all the same.
+    assert_eq!(rig.store().waiting_letters(None, 100).await.unwrap().len(), 4);
+    let mut shelf = Shelf::default();
+    let file = shelf.write(rig, 100, at(30)).await;
+    assert_eq!(shelf.keep(rig, file).await, 5);
 }

@@ -26,10 +26,7 @@ pub struct Request<'a> {
 }
 
 pub async fn run(request: Request<'_>, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let expected = match request.expect {
-        Some(expected) => expected,
-        None => confirmed(&request, client).await?,
-    };
+    let expected = stated(&request, client).await?;
     let mut body = match &request.selection {
         Selection::Matching(filter) => json!({ "filter": { "q": filter.to_string() } }),
         Selection::All => json!({ "all": true }),
@@ -63,6 +60,14 @@ pub async fn run(request: Request<'_>, client: &Client, screen: &mut Screen) -> 
         }
     }
     Ok(Outcome::Incomplete)
+}
+
+/// The number of letters as it was stated, or as somebody confirms it.
+pub async fn stated(request: &Request<'_>, client: &Client) -> anyhow::Result<u64> {
+    match request.expect {
+        Some(expected) => Ok(expected),
+        None => confirmed(request, client).await,
+    }
 }
 
 /// Asks for the number of letters, first the server and then the person.

@@ -2,7 +2,7 @@
 
 use lazaret_core::time::Time;
 
-use super::sent;
+use super::{held, sent};
 use crate::answers::{Decision, FailedRun, LetterError, LetterRest, LetterSummary, Life};
 use crate::client::Answer;
 use crate::commands::grouping;
@@ -56,6 +56,7 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
     error(&mut page, "error", &letter.error);
     attempts(&mut page, &rest.retry_history, now);
     lives(&mut page, &rest.lives, now);
+    held::older(&mut page, &letter.id, &rest.older_lives);
     if let Some(grouping) = &rest.grouping {
         page.heading("why grouped");
         grouping::parts(&mut page, &grouping.parts);
@@ -63,6 +64,7 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
     }
     sent::redrives(&mut page, &rest.redrives, now);
     sent::edits(&mut page, &rest.edits, now);
+    held::holds(&mut page, &rest.holds, now);
     decisions(&mut page, &rest.decisions, now);
     if let Some(reported) = &rest.reported {
         page.heading("reported, and kept without being obeyed");

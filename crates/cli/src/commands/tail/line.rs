@@ -129,6 +129,10 @@ fn job_or_worker(detail: &EventDetail) -> Vec<String> {
     parts.extend(detail.job_type.clone());
     parts.extend(detail.queue.clone());
     parts.extend(detail.attempt.map(|attempt| format!("run {attempt}")));
+    if let (Some(archived), Some(deleted)) = (detail.archived, detail.deleted) {
+        parts.push(format!("{archived} archived, {deleted} deleted"));
+        parts.extend(detail.reason.as_ref().map(|limit| format!("by {limit}")));
+    }
     parts.extend(detail.worker_id.as_ref().map(|worker| format!("worker {worker}")));
     if let Some(error) = &detail.error {
         let message = error.message.as_deref().unwrap_or_default();

@@ -11,7 +11,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::archive::OlderLivesBody;
 use super::edit::EditBody;
+use super::hold::HoldRecordBody;
 use super::incident::PartsBody;
 use super::redrive::LetterRedriveBody;
 use super::{ErrorBody, LetterSummary, fields, hex, raw};
@@ -38,16 +40,23 @@ pub(in crate::api) struct LetterEntry {
     pub redrives: Vec<LetterRedriveBody>,
     /// What people changed of it before it was sent, oldest first; with the bodies at `/edits`.
     pub edits: Vec<EditBody>,
+    /// The holds that it is under, oldest first.
+    pub holds: Vec<HoldRecordBody>,
+    /// Older lives that stand in files of the archive, oldest first; with `older=true` they are among `lives` as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub older_lives: Vec<OlderLivesBody>,
     /// Why it is in its incident, by the rules in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<GroupingBody>,
 }
 
-/// How it was sent again, and as what.
+/// What is kept beside the letter: how it was sent again and as what, who holds it, and what of it is in the archive.
 #[derive(Default)]
-pub(in crate::api) struct SentBodies {
+pub(in crate::api) struct Beside {
     pub redrives: Vec<LetterRedriveBody>,
     pub edits: Vec<EditBody>,
+    pub holds: Vec<HoldRecordBody>,
+    pub older_lives: Vec<OlderLivesBody>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -126,7 +135,7 @@ impl LetterEntry {
     pub fn new(
         history: LetterHistory,
         original: Original,
-        sent: SentBodies,
+        beside: Beside,
         group: impl FnOnce(Subject<'_>) -> Grouping,
     ) -> LetterEntry {
         let LetterHistory { letter, lives, attempts, decisions } = history;
@@ -147,8 +156,10 @@ impl LetterEntry {
             retry_history: attempts.iter().map(AttemptBody::from).collect(),
             lives: lives.iter().map(LifeBody::from).collect(),
             decisions: decisions.into_iter().map(DecisionBody::from).collect(),
-            redrives: sent.redrives,
-            edits: sent.edits,
+            redrives: beside.redrives,
+            edits: beside.edits,
+            holds: beside.holds,
+            older_lives: beside.older_lives,
             grouping,
         }
     }

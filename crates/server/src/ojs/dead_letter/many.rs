@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::jobs::dead::{self, All, Bulk, BulkRefused};
 use crate::ojs::problem::{Code, Problem};
 use crate::ojs::{Answer, Pairs, Text};
+use crate::retention::Policies;
 
 /// Puts back all that match. `confirm` stands for the count, which is compared when it is sent.
 pub(in crate::ojs) async fn retry_many(
@@ -69,7 +70,15 @@ async fn all(
     call: read::Bulk,
 ) -> Result<All, Problem> {
     let read::Bulk { filter, expected, reason } = call;
-    let decision = Decision { verb, actor: actor(caller, request), reason, at: app.clock.now(), from: None };
+    let decision = Decision {
+        verb,
+        actor: actor(caller, request),
+        reason,
+        at: app.clock.now(),
+        from: None,
+        // The jobs may be of any queue.
+        floor_ms: Some(Policies::of(&app.config).longest_floor_ms()),
+    };
     dead::all(app, decision, &filter, expected).await.map_err(|refused| {
         let text = refused.to_string();
         match refused {

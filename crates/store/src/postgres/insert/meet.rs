@@ -1,4 +1,5 @@
-//! A message arrives under the key of a live letter: the same death told again, or a new one?
+//! A message arrives under the key of a live letter, or of one that was archived a moment ago: the same death told again,
+//! or a new one?
 
 use std::collections::HashMap;
 
@@ -11,8 +12,10 @@ use lazaret_core::time::Time;
 use super::super::cell::{At, Cells, Uid};
 use super::super::counters::{Counted, Flow};
 use super::super::extract::Extract;
+use super::super::holds::standing;
 use super::super::incidents;
 use super::super::redrives::outcomes;
+use super::super::retention::meet::away;
 use super::super::rows;
 use super::super::writer::Write;
 use super::{Incoming, NewAttempt, NewLife, add_attempts, add_lives, counted, find_incidents, note, tell};
@@ -28,6 +31,8 @@ struct Met {
     /// The ordinals of its attempts, by what tells them apart.
     attempts: HashMap<[u8; 16], u32>,
     attempts_last: u32,
+    /// The first ones of them stand in files of the archive, with the lives that they are of.
+    attempts_away: u32,
 }
 
 const ATTEMPTS: &str = "
@@ -61,21 +66,32 @@ async fn find_met(write: &Write, id: LetterId) -> Result<Option<Met>, StoreError
         sent_at,
         ever_sent: row.cell::<bool>(3)? || sending,
     };
+    let here = write.conn.query(ATTEMPTS, &[&Uid(*id.bytes())]).await?;
+    let away = match here.first().map(|row| row.small(0)).transpose()? {
+        Some(1) => Vec::new(),
+        Some(_) | None => away(&write.conn, id).await?,
+    };
     let mut attempts = HashMap::new();
     let mut attempts_last = 0;
-    for row in write.conn.query(ATTEMPTS, &[&Uid(*id.bytes())]).await? {
+    // Among equals the first one counts: a later life may have repeated it.
+    for identity in &away {
+        attempts_last += 1;
+        attempts.entry(*identity).or_insert(attempts_last);
+    }
+    for row in here {
         attempts_last = row.small(0)?;
-        // Among equals the first one counts: a later life may have repeated it.
         attempts.entry(row.bytes(1)?).or_insert(attempts_last);
     }
-    Ok(Some(Met { id, counted, known, held: row.cell(4)?, attempts, attempts_last }))
+    let attempts_away = away.len() as u32;
+    Ok(Some(Met { id, counted, known, held: row.cell(4)?, attempts, attempts_last, attempts_away }))
 }
 
-/// Nothing if the letter went away since its key was looked up.
-pub(super) async fn meet(
+/// Nothing if the letter went away since its key was looked up. `place` is where it was until now.
+pub(in super::super) async fn meet(
     write: &mut Write,
     incoming: &Incoming,
     id: LetterId,
+    place: Place,
 ) -> Result<Option<Receipt>, StoreError> {
     let prepared = &incoming.prepared;
     let admitted = &prepared.admitted;
@@ -83,8 +99,7 @@ pub(super) async fn meet(
     let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
     let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
-    let standing =
-        Standing { status: met.known.status, place: Place::Live, held: met.held, content_kept: true };
+    let standing = Standing { status: met.known.status, place, held: met.held, content_kept: true };
     let next = match verdict {
         Verdict::Duplicate => None,
         Verdict::NewDeath | Verdict::Relapse => Some(standing.after(Action::DieAgain)),
@@ -100,10 +115,13 @@ pub(super) async fn meet(
         .attempts
         .iter()
         .enumerate()
-        // A life ends with a run of its own, even if nothing is told of it.
+        // A life ends with a run of its own, even if nothing is told of it, or the same run stands in a file.
         .filter(|(at, attempt)| {
             let ends_life = begins && at + 1 == prepared.attempts.len();
-            ordinal_of(attempt).is_none() && (ends_life || !attempt.tells_nothing())
+            match ordinal_of(attempt) {
+                None => ends_life || !attempt.tells_nothing(),
+                Some(ordinal) => ends_life && ordinal <= met.attempts_away,
+            }
         })
         .zip(met.attempts_last + 1..)
         .map(|((_, attempt), ordinal)| NewAttempt { letter: id, ordinal, life, attempt })
@@ -119,10 +137,10 @@ pub(super) async fn meet(
             return Ok(Some(Receipt { letter: id, outcome: Outcome::Duplicate }));
         }
         Some(Ok(Next::Moves { status, place: _, life: Life::Next })) => {
-            let fatal = fatal_known.unwrap_or(last);
+            let fatal = fatal_known.filter(|ordinal| *ordinal > met.attempts_away).unwrap_or(last);
             add_lives(write, &[NewLife { letter: id, life, fatal, prepared }]).await?;
             let incident = begin_life(write, incoming, &met, life, status, verdict).await?;
-            return told(write, incoming, &met, incident, life, verdict).map(Some);
+            return told(write, incoming, &met, incident, life, verdict).await.map(Some);
         }
         Some(Ok(Next::Moves { life: Life::Same, .. })) => {
             // A discarded letter stays so; that it came again is history, an event, and a line in the log.
@@ -135,10 +153,11 @@ pub(super) async fn meet(
     }
     // It stays in the incident that it was discarded in, whatever it died of this time.
     let incident = known_incident(write, &met.counted.fingerprint).await?;
-    told(write, incoming, &met, incident, life, verdict).map(Some)
+    told(write, incoming, &met, incident, life, verdict).await.map(Some)
 }
 
-fn told(
+/// Tells of a death, and asks the standing holds for the letter as it stands now.
+async fn told(
     write: &mut Write,
     incoming: &Incoming,
     met: &Met,
@@ -151,6 +170,7 @@ fn told(
         Verdict::NewDeath | Verdict::Duplicate => ("dead_letter.recurred", Outcome::Recurred),
     };
     tell(write, &incoming.prepared, kind, met.id, incident, life)?;
+    standing::catch_stored(write, met.id, incoming.prepared.admitted.captured_at).await?;
     Ok(Receipt { letter: met.id, outcome })
 }
 
@@ -199,7 +219,7 @@ async fn begin_life(
     let captured = &admitted.captured;
     let fatal = prepared.fatal();
     let nothing = Extract::default();
-    let extract = incoming.extract.as_ref().unwrap_or(&nothing);
+    let extract = incoming.extract().unwrap_or(&nothing);
     // Whatever proved the relapse also proved that a copy of ours was out.
     let relapse = verdict == Verdict::Relapse;
     let mut incidents = find_incidents(write, &[prepared]).await?;

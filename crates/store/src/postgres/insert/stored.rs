@@ -54,7 +54,7 @@ select l.id, l.event_id, l.subscriber_id, l.original_event::jsonb, l.error_messa
 
 pub(super) async fn add_letters(conn: &Conn, new: &[New<'_>]) -> Result<(), StoreError> {
     let bytes = |new: &New<'_>| {
-        let extract = new.incoming.extract.as_ref().map_or(0, Extract::bytes);
+        let extract = new.incoming.extract().map_or(0, Extract::bytes);
         extract + new.prepared().words.len() + limits::MESSAGE_BYTES_LISTED
     };
     for chunk in chunks(new, bytes) {
@@ -65,8 +65,7 @@ pub(super) async fn add_letters(conn: &Conn, new: &[New<'_>]) -> Result<(), Stor
 
 async fn add_letters_at_once(conn: &Conn, new: &[New<'_>]) -> Result<(), StoreError> {
     let nothing = Extract::default();
-    let extract: Vec<&Extract> =
-        column(new, |new: &New<'_>| new.incoming.extract.as_ref().unwrap_or(&nothing));
+    let extract: Vec<&Extract> = column(new, |new: &New<'_>| new.incoming.extract().unwrap_or(&nothing));
     let prepared: Vec<&Prepared> = column(new, |new| new.prepared());
     conn.execute(
         ADD_LETTERS,

@@ -3,6 +3,8 @@
 //! The job's row comes first: whoever has written it over the version it was read in is the only one who moves its
 //! letter. Where the letter may refuse, the row is locked first and written when it has not.
 
+use std::sync::Arc;
+
 use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::id::{JobId, LetterId, RedriveId};
 use lazaret_core::key::CaptureKey;
@@ -11,8 +13,10 @@ use lazaret_core::lifecycle::Action;
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
+use super::super::PostgresStore;
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
+use super::super::failure::{Kind, kind_of};
 use super::super::insert::{self, Incoming};
 use super::super::redrives::doors::{self, Door};
 use super::super::redrives::outcomes;
@@ -82,7 +86,29 @@ impl Move {
     }
 }
 
-pub(in crate::postgres) async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
+/// Makes a change. What dies by it is captured, and needs the partition of its month; if it was archived, that of the
+/// month it was first captured in, which may have been taken away since.
+pub(in crate::postgres) async fn carry_out(
+    store: &PostgresStore,
+    change: JobChange,
+) -> Result<Changed, StoreError> {
+    let packed = Arc::new(Move::new(change)?);
+    store.months.ensure(&store.lanes, packed.dies_at().into_iter()).await?;
+    let write = || {
+        let packed = Arc::clone(&packed);
+        store.writer.write(1, packed, |write, asked| Box::pin(self::change(write, asked)))
+    };
+    match store.months.after(write().await) {
+        Err(error) if kind_of(&error) == Kind::NoMonth => {
+            let away = insert::months_away(store, vec![packed.key]).await?;
+            store.months.ensure(&store.lanes, packed.dies_at().into_iter().chain(away)).await?;
+            store.months.after(write().await)
+        }
+        result => result,
+    }
+}
+
+async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
     let job = &change.after.job;
     let put = match &change.letter {
         Effect::None => row::put(&write.conn, &change.after, change.version).await?,

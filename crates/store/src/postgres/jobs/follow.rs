@@ -70,6 +70,32 @@ pub(in crate::postgres) async fn hold_jobs(write: &Write, letters: &[LetterId]) 
     Ok(jobs)
 }
 
+const HOLD_FREE_JOBS: &str = "
+select id
+  from jobs
+ where id = any($1)
+ order by id
+   for no key update skip locked";
+
+/// The same without waiting for anybody: letters whose jobs somebody else holds are left out of what is returned.
+pub(in crate::postgres) async fn hold_free_jobs(
+    write: &Write,
+    letters: &[LetterId],
+) -> Result<(Vec<LetterId>, Jobs), StoreError> {
+    let jobs = jobs_of(&write.conn, letters).await?;
+    if jobs.is_empty() {
+        return Ok((letters.to_vec(), jobs));
+    }
+    let ids: Vec<JobId> = jobs.values().copied().collect();
+    let mut busy = with_rows(&write.conn, &ids).await?;
+    let ids: Vec<Uid> = ids.iter().map(|id| Uid(*id.bytes())).collect();
+    for row in write.conn.query(HOLD_FREE_JOBS, &[&ids]).await? {
+        busy.remove(&JobId::from_bytes(row.id(0)?));
+    }
+    let is_free = |letter: &&LetterId| jobs.get(letter).is_none_or(|job| !busy.contains(job));
+    Ok((letters.iter().filter(is_free).copied().collect(), jobs))
+}
+
 /// The job that a letter speaks of, if it is under that job's key.
 pub(in crate::postgres) fn named_job(source: &str, event_id: &str, key: &CaptureKey) -> Option<JobId> {
     JobId::parse(event_id).ok().filter(|id| source == SOURCE && key_of(*id) == *key)

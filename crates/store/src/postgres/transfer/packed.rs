@@ -7,6 +7,7 @@ use lazaret_core::lifecycle::Status;
 
 use super::super::cell::clean;
 use super::super::extract::Extract;
+use super::super::retention::restore::Revived;
 use crate::StoreError;
 use crate::packing::{PreparedAttempt, header_text, pack, pack_attempt};
 use crate::transfer::Import;
@@ -73,8 +74,29 @@ impl Packed {
             .ok_or_else(|| StoreError::Corrupt("a letter without a fatal attempt was to be imported".into()))
     }
 
+    /// The lives of it that are here.
+    pub fn lives(&self) -> Vec<u32> {
+        self.import.exported.lives.iter().map(|(life, _)| life.life).collect()
+    }
+
+    /// What its row holds beside what the archive says of it.
+    pub fn revived(&self, columns: Columns) -> Result<Revived<'_>, StoreError> {
+        let bare =
+            Revived { fingerprint: Some(self.fingerprint()?), words: self.words()?, ..Revived::default() };
+        Ok(match columns {
+            Columns::Bare => bare,
+            Columns::All => Revived {
+                original_event: self.extract.original_event.as_deref(),
+                error_stack_trace: self.extract.error_stack_trace.as_deref(),
+                error_context: self.extract.error_context.as_deref(),
+                retry_history: self.extract.retry_history.as_deref(),
+                ..bare
+            },
+        })
+    }
+
     /// The fingerprint of the present life by the rules that hold here.
-    pub(super) fn fingerprint(&self) -> Result<&str, StoreError> {
+    pub fn fingerprint(&self) -> Result<&str, StoreError> {
         self.import
             .groupings
             .last()

@@ -11,6 +11,7 @@ use lazaret_core::time::Time;
 use super::super::cell::{At, Bind, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::counters::Counted;
+use super::super::holds;
 use super::super::jobs::follow::{Jobs, follow, hold_jobs, withdraw};
 use super::super::jobs::retry::{Asked, Retried, retry_held};
 use super::super::redrives::doors::{self, Door};
@@ -27,6 +28,8 @@ pub(in crate::postgres) enum Listed {
     Decided(Decided),
     /// It is not in the life that was listed.
     OtherLife,
+    /// The hold that it was to come under is over.
+    HoldEnded,
 }
 
 /// Carries a decision out on letters that were listed in a life, and tells of each; the answers come in their order.
@@ -39,10 +42,17 @@ pub(in crate::postgres) async fn carry_out_all(
     if decision.verb == Verb::Restore {
         return restore_all(write, letters, decision, operation).await;
     }
+    if decision.verb == Verb::Hold && !holds::stands(write, operation).await? {
+        return Ok(vec![Listed::HoldEnded; letters.len()]);
+    }
     let ids: Vec<LetterId> = letters.iter().map(|(letter, _)| *letter).collect();
     let jobs = match decision.verb {
         Verb::Hold | Verb::Release => Jobs::new(),
-        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Retry | Verb::Delete | Verb::Restore => {
+        Verb::Delete => {
+            trash::hold_keys_of(&write.conn, &ids).await?;
+            hold_jobs(write, &ids).await?
+        }
+        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Retry | Verb::Restore => {
             hold_jobs(write, &ids).await?
         }
     };
@@ -55,7 +65,8 @@ pub(in crate::postgres) async fn carry_out_all(
             continue;
         };
         listed.push(match standing.after(decision.verb.action()) {
-            _ if now != life => Listed::OtherLife,
+            // A letter is kept in whatever life it is.
+            _ if now != life && decision.verb != Verb::Hold => Listed::OtherLife,
             Err(refused) => Listed::Decided(Decided::Refused(refused)),
             Ok(_) => {
                 going.push((*letter, *standing));
@@ -63,7 +74,7 @@ pub(in crate::postgres) async fn carry_out_all(
             }
         });
     }
-    let carried = carry_out_held(write, &going, &jobs, decision).await?;
+    let carried = carry_out_held(write, &going, &jobs, decision, operation).await?;
     if decision.verb == Verb::Retry {
         let done = going.iter().zip(&carried).filter(|(_, carried)| carried.decided == Decided::Done);
         let done: Vec<LetterId> = done.map(|((letter, _), _)| *letter).collect();
@@ -81,7 +92,31 @@ pub(in crate::postgres) async fn carry_out_all(
             *listed = Listed::Decided(carried.decided);
         }
     }
+    if decision.verb == Verb::Hold {
+        hold_gone(write, letters, &mut listed, decision, operation).await?;
+    }
     Ok(listed)
+}
+
+/// Holds letters that are no longer live, one by one: few went since they were listed.
+async fn hold_gone(
+    write: &mut Write,
+    letters: &[(LetterId, u32)],
+    listed: &mut [Listed],
+    decision: &Decision,
+    operation: OperationId,
+) -> Result<(), StoreError> {
+    for ((letter, _), listed) in letters.iter().zip(listed) {
+        if *listed != Listed::Decided(Decided::Unknown) {
+            continue;
+        }
+        let decided = holds::hold_gone(write, *letter, decision, operation).await?;
+        if decided == Decided::Done {
+            tell(write, *letter, decision, Some(operation), &Carried::only(Decided::Done)).await?;
+        }
+        *listed = Listed::Decided(decided);
+    }
+    Ok(())
 }
 
 /// Carries a decision out on letters that are held still, and that the machine lets go.
@@ -90,14 +125,22 @@ async fn carry_out_held(
     going: &[(LetterId, Standing)],
     jobs: &Jobs,
     decision: &Decision,
+    operation: OperationId,
 ) -> Result<Vec<Carried>, StoreError> {
-    let (by, reason) = (decision.actor.name.as_str(), decision.reason.as_deref());
+    let letters = || going.iter().map(|(letter, _)| *letter).collect::<Vec<LetterId>>();
+    let all_done = || going.iter().map(|_| Carried::only(Decided::Done)).collect();
     let mark = match decision.verb {
         Verb::Resolve => ends(Strategy::ManualResolution, decision),
         Verb::Discard => ends(Strategy::Discard, decision),
         Verb::Reopen => Mark::Reopens,
-        Verb::Hold => Mark::Holds { by, reason },
-        Verb::Release => Mark::Releases,
+        Verb::Hold => {
+            holds::hold_all(write, &letters(), decision, operation).await?;
+            return Ok(all_done());
+        }
+        Verb::Release => {
+            holds::release_all(write, &letters(), decision).await?;
+            return Ok(all_done());
+        }
         Verb::Retry => {
             let with = Override::default();
             let asked: Vec<(Asked<'_>, Standing)> = going
@@ -138,7 +181,7 @@ async fn carry_out_held(
         }
         Verb::Hold | Verb::Release | Verb::Retry | Verb::Delete | Verb::Restore => {}
     }
-    Ok(going.iter().map(|_| Carried::only(Decided::Done)).collect())
+    Ok(all_done())
 }
 
 /// Brings letters back that were listed before they were deleted, one by one: few are.

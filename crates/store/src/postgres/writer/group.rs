@@ -174,7 +174,7 @@ fn fail(together: &mut [&mut Capture], error: StoreError, apart: &mut bool) {
     match together {
         [alone] if kind_of(&error) == Kind::Value && alone.batch.iter().any(|one| !one.is_bare()) => {
             tracing::warn!(%error, "PostgreSQL does not take what was extracted from a letter, it goes without");
-            alone.batch.iter_mut().for_each(insert::Incoming::make_bare);
+            alone.batch.iter().for_each(insert::Incoming::make_bare);
         }
         [alone] => alone.result = Some(Err(error)),
         _ => *apart = true,
@@ -217,6 +217,7 @@ async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreEr
         entropy: Arc::clone(&around.entropy),
         failures: Arc::clone(&around.failures),
         outcomes: Default::default(),
+        holds: Default::default(),
         tally: Default::default(),
         depths: Default::default(),
         told: Default::default(),
@@ -226,6 +227,7 @@ async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreEr
 /// Writes what was only added up so far. Positions come last: whoever gets one holds up all others until the commit.
 async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
     std::mem::take(&mut write.outcomes).flush(write).await?;
+    std::mem::take(&mut write.holds).flush(&write.conn).await?;
     std::mem::take(&mut write.tally).flush(write).await?;
     let (depths, told) = (std::mem::take(&mut write.depths), std::mem::take(&mut write.told));
     if depths.is_empty() {

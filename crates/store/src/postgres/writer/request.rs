@@ -1,6 +1,7 @@
 //! What waits for the writer: batches to capture, which are stored together, and everything else one by one.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -34,7 +35,7 @@ impl Work {
 }
 
 pub(super) struct Capture {
-    pub batch: Vec<Incoming>,
+    pub batch: Arc<Vec<Incoming>>,
     pub result: Option<Result<Vec<Receipt>, StoreError>>,
     pub answer: oneshot::Sender<Result<Vec<Receipt>, StoreError>>,
 }

@@ -1,0 +1,75 @@
+//! `lazaret outbox`: makes the table of a configured outbox in the application's own database.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use lazaret_server::config::{Config, OutboxSource, Overrides};
+use lazaret_sources::outbox::{Outbox, ddl};
+use serde_json::json;
+
+use super::config;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Format, Screen, escape};
+
+#[derive(Subcommand, Debug)]
+pub enum OutboxCommand {
+    /// Make the table, its indexes and the trigger that tells of dead rows; what is there stays
+    #[command(after_help = EXAMPLES)]
+    Init(InitArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret outbox init shop              as [sources.shop] in lazaret.toml says
+  lazaret outbox init shop --print      only print the statements, to be put into a migration";
+
+#[derive(Args, Debug)]
+pub struct InitArgs {
+    /// The source, as it is configured
+    source: String,
+    /// Print the statements and change nothing
+    #[arg(long)]
+    print: bool,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub async fn run(command: OutboxCommand, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let OutboxCommand::Init(args) = command;
+    let config = config::load(args.config, Overrides::default())?;
+    let OutboxSource { outbox, .. } = find(&config, &args.source)?;
+    let statements = ddl(outbox);
+    if args.print {
+        match screen.format {
+            Format::Json => screen.json(&json!({ "sql": statements }).to_string())?,
+            Format::Text => screen.write(statements.as_bytes())?,
+        }
+        return Ok(Outcome::Done);
+    }
+    let made = Outbox::new(outbox.clone()).map_err(|error| Failure::failed(error.to_string()))?;
+    made.init().await.map_err(|error| {
+        Failure::failed(error.to_string()).hint(
+            "whoever connects needs the right to make tables there; --print gives the statements to someone who has it",
+        )
+    })?;
+    let table = outbox.table.to_string();
+    match screen.format {
+        Format::Json => screen.json(&json!({ "table": table }).to_string())?,
+        Format::Text => screen.line(&format!("{} is ready", escape::line(&table)))?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn find<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a OutboxSource> {
+    let outboxes = || config.sources.iter().filter_map(|(name, it)| Some((name, it.outbox.as_ref()?)));
+    let found = outboxes().find(|(known, _)| *known == name).map(|(_, outbox)| outbox);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = outboxes().map(|(name, _)| name.as_str()).collect();
+        let hint = match known.as_slice() {
+            [] => "add [sources.NAME] with kind = \"outbox\", url and table to lazaret.toml".to_owned(),
+            known => format!("configured: {}", known.join(", ")),
+        };
+        Failure::misuse(format!("no outbox {name} is configured")).hint(hint).into()
+    })
+}

@@ -1,0 +1,167 @@
+//! `lazaret sources`: where letters come from, how each place stands, and rows that are put back.
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answers::source::{Source, Sources};
+use crate::client::{Client, Content};
+use crate::failure::Outcome;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Format, Paint, Screen, escape, moment};
+
+const EXAMPLES: &str = "\
+Examples:
+  lazaret sources
+  lazaret sources put-back 019a8b1c-7e00-7000-8000-000000000000
+  lazaret sources --json | jq '.items[] | select(.outbox.connected == false) | .name'";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct SourcesArgs {
+    #[command(subcommand)]
+    command: Option<SourcesCommand>,
+}
+
+#[derive(Subcommand, Debug)]
+enum SourcesCommand {
+    /// Make the row of a letter again that vanished from its table, dead as it was
+    #[command(after_help = EXAMPLES_PUT_BACK)]
+    PutBack(PutBackArgs),
+}
+
+const EXAMPLES_PUT_BACK: &str = "\
+Examples:
+  lazaret sources put-back 019a8b1c-7e00-7000-8000-000000000000
+
+The letter can be redriven then like any other.";
+
+#[derive(Args, Debug)]
+struct PutBackArgs {
+    /// Letters, by their ids
+    #[arg(required = true, value_name = "LETTER")]
+    letters: Vec<String>,
+}
+
+pub async fn run(args: SourcesArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    match args.command {
+        None => list(client, screen).await,
+        Some(SourcesCommand::PutBack(args)) => put_back(&args.letters, client, screen).await,
+    }
+}
+
+#[derive(Deserialize)]
+struct PutBack {
+    row: String,
+}
+
+async fn put_back(letters: &[String], client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    for letter in letters {
+        let answer =
+            client.post(&["dead-letters", letter, "put-back"], &[], Content::json(&json!({}))).await?;
+        match screen.format {
+            Format::Json => screen.json(answer.text()?)?,
+            Format::Text => {
+                let told = match answer.read::<PutBack>()?.row.as_str() {
+                    "made" => "its row was made again",
+                    _ => "its row is there already",
+                };
+                screen.line(&format!("{}: {told}", escape::line(letter)))?;
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+    let answer = client.get(&["sources"], &[]).await?;
+    if screen.format == Format::Json {
+        screen.json(answer.text()?)?;
+        return Ok(Outcome::Done);
+    }
+    let sources: Sources = answer.read()?;
+    screen.table(&table(&sources.items))?;
+    for source in &sources.items {
+        let Some(outbox) = &source.outbox else { continue };
+        let name = escape::line(&source.name);
+        if let Some(error) = outbox.last_error.as_deref().filter(|_| !outbox.connected) {
+            screen.note(&format!("{name}: {}", escape::line(error)));
+        }
+        if let Some(problem) = outbox.relay.as_ref().and_then(|relay| relay.problem.as_deref()) {
+            screen.note(&format!("the relay of {name}: {}", escape::line(problem)));
+        }
+        if let Some(first) = outbox.vanished_letters.first() {
+            screen.note(&format!(
+                "{name}: the rows of {} are gone; `lazaret sources put-back {}` makes one again",
+                moment::letters(outbox.vanished),
+                escape::line(first)
+            ));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn table(sources: &[Source]) -> Table {
+    let mut table = Table::new(vec![
+        Column::cut_to("SOURCE", 12),
+        Column::whole("KIND"),
+        Column::whole("STATE"),
+        Column::number("PENDING"),
+        Column::number("CAPTURED").left_out(3),
+        Column::number("DELIVERED").left_out(2),
+        Column::whole("GOVERNANCE").left_out(4),
+        Column::cut_to("GOES BACK TO", 16).left_out(1),
+    ]);
+    for source in sources {
+        let outbox = source.outbox.as_ref();
+        let (state, paint) = state(source);
+        let relay = outbox.and_then(|outbox| outbox.relay.as_ref());
+        table.row(vec![
+            Cell::painted(&source.name, Some(Paint::Bold)),
+            source.kind.as_str().into(),
+            Cell::painted(&state, paint),
+            moment::count(source.pending).into(),
+            outbox.map(|outbox| moment::count(outbox.captured)).unwrap_or_default().into(),
+            relay.map(|relay| moment::count(relay.delivered)).unwrap_or_default().into(),
+            source.governance.as_str().into(),
+            source.address.clone().unwrap_or_default().into(),
+        ]);
+    }
+    table
+}
+
+fn state(source: &Source) -> (String, Option<Paint>) {
+    match &source.outbox {
+        None => ("open".to_owned(), None),
+        Some(outbox) if !outbox.connected => ("away".to_owned(), Some(Paint::Red)),
+        Some(outbox) if outbox.relay.as_ref().is_some_and(|relay| relay.problem.is_some()) => {
+            ("relay stuck".to_owned(), Some(Paint::Red))
+        }
+        Some(outbox) if outbox.vanished > 0 => ("rows gone".to_owned(), Some(Paint::Yellow)),
+        Some(_) => ("connected".to_owned(), Some(Paint::Green)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Colour;
+
+    #[test]
+    fn sources_are_listed_with_how_they_stand() {
+        let sources: Sources = serde_json::from_value(json!({"items": [
+            {"name": "jobs", "kind": "jobs", "governance": "optional", "pending": 12, "address": "jobs", "outbox": null},
+            {"name": "shop", "kind": "outbox", "governance": "required", "pending": 4711,
+             "address": "db.example.org/shop public.outbox",
+             "outbox": {"connected": true, "lastError": null, "lagMs": 0, "captured": 4800, "vanished": 0,
+                        "vanishedLetters": [],
+                        "relay": {"sink": "http://x/", "delivered": 90210, "retried": 3, "died": 1, "problem": null}}},
+            {"name": "x\u{1b}[2J", "kind": "outbox", "governance": "required", "pending": 0, "address": null,
+             "outbox": {"connected": false, "lastError": "refused", "lagMs": 0, "captured": 0, "vanished": 2,
+                        "vanishedLetters": ["a"], "relay": null}},
+        ]}))
+        .unwrap();
+        insta::assert_snapshot!("sources_no_terminal", table(&sources.items).render(None, Colour::Off));
+        insta::assert_snapshot!("sources_60_columns", table(&sources.items).render(Some(60), Colour::Off));
+    }
+}

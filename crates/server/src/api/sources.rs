@@ -1,0 +1,301 @@
+//! Sources: what is configured, how each stands, and what a look from outside finds.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, State};
+use lazaret_core::lifecycle::Status;
+use lazaret_sources::outbox::{PutBack, RelayConfig};
+use lazaret_sources::{Finding, Source, SourceError};
+use lazaret_store::stats::StatsOf;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::guard::{RequestId, actor};
+use super::letters::{Pairs, parse_id, unknown_parameter};
+use super::problem::{Code, Problem};
+use crate::access::Caller;
+use crate::app::App;
+use crate::config::SourceConfig;
+use crate::raw_json::shown;
+use crate::sources::{self, NotLooked, Running};
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct SourceList {
+    /// By name; `jobs` is built in and always there.
+    pub items: Vec<SourceBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SourceBody {
+    pub name: String,
+    /// jobs, report or outbox
+    #[schema(value_type = String)]
+    pub kind: &'static str,
+    /// required or optional
+    #[schema(value_type = String)]
+    pub governance: &'static str,
+    /// Letters of it that wait.
+    pub pending: u64,
+    /// Where its letters go back to, without credentials; null if they have no way back of their own.
+    pub address: Option<String>,
+    /// What an outbox does; null for others.
+    pub outbox: Option<OutboxBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OutboxBody {
+    pub table: String,
+    /// Whether this instance captures from it now: one of several does.
+    pub leads: bool,
+    pub connected: bool,
+    /// Since when it is connected, or not.
+    pub since: Option<String>,
+    pub last_error: Option<String>,
+    /// How long the longest waiting row is dead that was found and not stored yet.
+    pub lag_ms: u64,
+    /// When all dead rows had been looked at last.
+    pub swept_at: Option<String>,
+    /// Rows that this instance has captured since it started.
+    pub captured: u64,
+    /// Letters that were resolved because the application processed their rows.
+    pub settled_elsewhere: u64,
+    /// Pending letters whose rows are gone, as the last whole look found.
+    pub vanished: u64,
+    /// The first of them.
+    pub vanished_letters: Vec<String>,
+    /// When the rows of all pending letters had been looked at last.
+    pub looked_at: Option<String>,
+    /// Null if the application delivers its events itself.
+    pub relay: Option<RelayBody>,
+}
+
+/// What this instance's relay has done since it started.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RelayBody {
+    pub sink: Option<String>,
+    #[schema(value_type = String)]
+    pub preset: &'static str,
+    pub concurrency: u64,
+    pub batch: u64,
+    pub delivered: u64,
+    pub retried: u64,
+    pub died: u64,
+    /// Rows that were stuck in processing and are tried again.
+    pub taken_back: u64,
+    pub problem: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct CheckBody {
+    pub source: String,
+    /// The worst level: ok, warning or error.
+    #[schema(value_type = String)]
+    pub level: &'static str,
+    pub findings: Vec<FindingBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct FindingBody {
+    #[schema(value_type = String)]
+    pub level: &'static str,
+    pub what: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PutBackBody {
+    pub letter_id: String,
+    /// made, or is_there if a row of that id is there already
+    #[schema(value_type = String)]
+    pub row: &'static str,
+}
+
+/// Lists sources and how they stand.
+#[utoipa::path(get, path = "/api/v1/sources", tag = "sources", responses((status = 200, body = SourceList)))]
+pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<SourceList>, Problem> {
+    if let Some((key, _)) = pairs?.0.first() {
+        return Err(unknown_parameter(key, &[]));
+    }
+    let pending = pending(&app).await?;
+    let mut items = vec![jobs(&app, &pending)];
+    items.extend(app.config.sources.iter().map(|(name, config)| body(&app, name, config, &pending)));
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Json(SourceList { items }))
+}
+
+/// Shows one source.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sources/{name}",
+    tag = "sources",
+    params(("name" = String, Path)),
+    responses((status = 200, body = SourceBody), (status = 404, description = "not_found"))
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<SourceBody>, Problem> {
+    let Path(name) = name?;
+    let pending = pending(&app).await?;
+    if name == crate::jobs::SOURCE {
+        return Ok(Json(jobs(&app, &pending)));
+    }
+    let config = app.config.sources.get(&name).ok_or_else(|| unknown(&app, &name))?;
+    Ok(Json(body(&app, &name, config, &pending)))
+}
+
+/// Looks at everything that could be wrong with a source. Changes nothing.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sources/{name}/check",
+    tag = "sources",
+    params(("name" = String, Path)),
+    responses((status = 200, body = CheckBody), (status = 404, description = "not_found"))
+)]
+pub(super) async fn check(
+    State(app): State<Arc<App>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<CheckBody>, Problem> {
+    let Path(name) = name?;
+    let known = name == crate::jobs::SOURCE || app.config.sources.contains_key(&name);
+    let findings = match app.sources.get(&name) {
+        Some(running) => running.outbox.check().await,
+        None if known => {
+            vec![Finding::ok("letters come to this server by themselves: there is nothing to look at")]
+        }
+        None => return Err(unknown(&app, &name)),
+    };
+    let level = findings.iter().map(|finding| finding.level).max().unwrap_or(lazaret_sources::Level::Ok);
+    let findings = findings.into_iter().map(|Finding { level, what, hint }| FindingBody {
+        level: level.name(),
+        what,
+        hint,
+    });
+    Ok(Json(CheckBody { source: name, level: level.name(), findings: findings.collect() }))
+}
+
+/// Makes the row of a letter again that vanished from its table, dead as it was.
+#[utoipa::path(
+    post,
+    path = "/api/v1/dead-letters/{id}/put-back",
+    tag = "sources",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, body = PutBackBody),
+        (status = 404, description = "not_found"),
+        (status = 409, description = "no_way_back: the letter is of no table, or its row was not kept"),
+        (status = 503, description = "source_unavailable: the application's database cannot be reached")
+    )
+)]
+pub(super) async fn put_back(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<PutBackBody>, Problem> {
+    let id = parse_id(id)?;
+    let Some(history) = app.store.history(id).await? else { return Err(Problem::no_letter(id)) };
+    let source = history.letter.source;
+    let Some(running) = app.sources.get(&source) else {
+        let why = format!("letters of {} stand in no table", shown(&source));
+        return Err(Problem::new(Code::NoWayBack, why));
+    };
+    let row = match sources::put_back(&app, running, id).await {
+        Ok(Some(PutBack::Made)) => "made",
+        Ok(Some(PutBack::IsThere)) => "is_there",
+        Ok(None) => return Err(Problem::no_letter(id)),
+        Err(NotLooked::Store(error)) => return Err(error.into()),
+        Err(NotLooked::Source(error @ SourceError::Unavailable { .. })) => {
+            return Err(Problem::new(Code::SourceUnavailable, error.to_string()));
+        }
+        Err(NotLooked::Source(error)) => return Err(Problem::new(Code::NoWayBack, error.to_string())),
+    };
+    let by = actor(&caller, &request);
+    tracing::info!(letter.id = %id, source, by = by.name, "the row of letter {id} was put back: {row}");
+    Ok(Json(PutBackBody { letter_id: id.to_string(), row }))
+}
+
+fn unknown(app: &App, name: &str) -> Problem {
+    let known: Vec<&str> = app.config.sources.keys().map(String::as_str).collect();
+    Problem::new(Code::NotFound, format!("the source `{}` is not configured", shown(name)))
+        .hint(format!("configured: jobs, {}", known.join(", ")))
+}
+
+/// Pending letters by source.
+async fn pending(app: &App) -> Result<Vec<(String, u64)>, Problem> {
+    Ok(app.store.stats(StatsOf::Only(Status::Pending)).await?.by_source)
+}
+
+fn count(pending: &[(String, u64)], name: &str) -> u64 {
+    pending.iter().find(|(source, _)| source == name).map_or(0, |(_, letters)| *letters)
+}
+
+fn jobs(app: &App, pending: &[(String, u64)]) -> SourceBody {
+    SourceBody {
+        name: crate::jobs::SOURCE.to_owned(),
+        kind: "jobs",
+        governance: app.config.jobs.governance.name(),
+        pending: count(pending, crate::jobs::SOURCE),
+        address: Some(crate::jobs::SOURCE.to_owned()),
+        outbox: None,
+    }
+}
+
+fn body(app: &App, name: &str, config: &SourceConfig, pending: &[(String, u64)]) -> SourceBody {
+    SourceBody {
+        name: name.to_owned(),
+        kind: config.kind.name(),
+        governance: config.governance.name(),
+        pending: count(pending, name),
+        address: app.destinations.by_name(name).ok().map(|named| named.address()),
+        outbox: app.sources.get(name).map(|running| outbox(app, running)),
+    }
+}
+
+fn outbox(app: &App, running: &Running) -> OutboxBody {
+    let (state, so_far) = (running.outbox.state(), running.so_far());
+    let config = running.outbox.config();
+    OutboxBody {
+        table: config.table.to_string(),
+        leads: app.store.leads(),
+        connected: state.connected,
+        since: state.since.map(|at| at.to_string()),
+        last_error: state.last_error,
+        lag_ms: state.lag_ms,
+        swept_at: state.looked_at.map(|at| at.to_string()),
+        captured: so_far.captured,
+        settled_elsewhere: so_far.settled_elsewhere,
+        vanished: so_far.vanished,
+        vanished_letters: so_far.vanished_first.iter().map(ToString::to_string).collect(),
+        looked_at: so_far.looked_at.map(|at| at.to_string()),
+        relay: config.relay.as_ref().map(|relay| relay_body(running, relay)),
+    }
+}
+
+fn relay_body(running: &Running, relay: &RelayConfig) -> RelayBody {
+    let so_far = running.so_far();
+    let (sink, broken) = match &running.relay {
+        Some(Ok(relay)) => (Some(relay.sink().address()), None),
+        Some(Err(why)) => (None, Some(why.clone())),
+        None => (None, None),
+    };
+    RelayBody {
+        sink,
+        preset: relay.preset.name(),
+        concurrency: relay.concurrency as u64,
+        batch: relay.batch as u64,
+        delivered: so_far.delivered,
+        retried: so_far.retried,
+        died: so_far.died,
+        taken_back: so_far.taken_back,
+        problem: broken.or(so_far.relay_problem),
+    }
+}

@@ -1,0 +1,217 @@
+//! Reading the rows of a file of the archive. Only of bytes that have the hash on record: what somebody else made or
+//! changed is never opened.
+
+use arrow_array::{Array, StructArray};
+use bytes::Bytes;
+use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::class::ErrorClass;
+use lazaret_core::envelope::Envelope;
+use lazaret_core::fingerprint::Fingerprint;
+use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::{Hold, Letter, Resolution, Strategy};
+use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::limits;
+use lazaret_store::page::{Life, LifeAttempt};
+use lazaret_store::transfer::{DecisionRecord, Exported};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
+
+use super::row::Row;
+use super::schema::{Record, VERSION, VERSION_KEY};
+
+/// Reads all rows in order, with their numbers; ends with the first problem, the visitor's too.
+pub(super) fn each(
+    content: Bytes,
+    mut visit: impl FnMut(u64, Row) -> Result<(), String>,
+) -> Result<u64, String> {
+    let builder = open(content)?;
+    let mut number = 0;
+    visit_rows(builder.build(), |row| {
+        visit(number, row?)?;
+        number += 1;
+        Ok(())
+    })?;
+    Ok(number)
+}
+
+/// Reads some rows, by their numbers in ascending order.
+pub(super) fn some(content: Bytes, numbers: &[u64]) -> Result<Vec<Row>, String> {
+    let builder = open(content)?;
+    let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let mut ranges = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let number = usize::try_from(*number).unwrap_or(usize::MAX);
+        if number >= rows {
+            return Err(format!("row {number} is asked for, and there are {rows}"));
+        }
+        ranges.push(number..number + 1);
+    }
+    let selection = RowSelection::from_consecutive_ranges(ranges.into_iter(), rows);
+    let mut found = Vec::with_capacity(numbers.len());
+    visit_rows(builder.with_row_selection(selection).build(), |row| {
+        found.push(row?);
+        Ok(())
+    })?;
+    if found.len() != numbers.len() {
+        return Err(format!("{} rows were asked for and {} found", numbers.len(), found.len()));
+    }
+    Ok(found)
+}
+
+fn open(content: Bytes) -> Result<ParquetRecordBatchReaderBuilder<Bytes>, String> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(content).map_err(unreadable)?;
+    let metadata = builder.metadata().file_metadata().key_value_metadata();
+    let version = metadata
+        .and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY))
+        .and_then(|pair| pair.value.as_deref());
+    match version {
+        Some(VERSION) => Ok(builder.with_batch_size(limits::ARCHIVE_ROWS_PER_BATCH)),
+        Some(other) => Err(format!("its columns have version {other}, and this server knows {VERSION}")),
+        None => Err("it does not say which version its columns have".to_owned()),
+    }
+}
+
+fn visit_rows(
+    reader: parquet::errors::Result<ParquetRecordBatchReader>,
+    mut visit: impl FnMut(Result<Row, String>) -> Result<(), String>,
+) -> Result<(), String> {
+    let reader = reader.map_err(unreadable)?;
+    for batch in reader {
+        let table = StructArray::from(batch.map_err(unreadable)?);
+        for at in 0..table.len() {
+            visit(read(Record { table: &table, at }))?;
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(error: impl std::fmt::Display) -> String {
+    format!("it cannot be read: {error}")
+}
+
+fn read(record: Record<'_>) -> Result<Row, String> {
+    let id = record.text("id")?;
+    read_row(record).map_err(|problem| format!("letter {id}: {problem}"))
+}
+
+fn read_row(record: Record<'_>) -> Result<Row, String> {
+    Ok(Row {
+        entry: record.entry("entry")?,
+        exported: Exported {
+            letter: letter(record)?,
+            key: CaptureKey(record.digest("key")?),
+            ever_sent: record.flag("ever_sent")?,
+            lives: record.list("lives", life)?,
+            attempts: record.list("attempts", attempt)?,
+            decisions: record.list("decisions", decision)?,
+        },
+        removed_at: record.time("removed_at")?,
+        removed_by: record.text("removed_by")?,
+        reason: record.text("removed_reason")?,
+    })
+}
+
+fn letter(record: Record<'_>) -> Result<Letter, String> {
+    Ok(Letter {
+        id: record.one_of("id", |text| LetterId::parse(text).ok())?,
+        source: record.text("source")?,
+        event_id: record.text("event_id")?,
+        letter_type: record.text("type")?,
+        queue: record.text("queue")?,
+        subscriber: record.text_or_null("subscriber_id")?,
+        tenant: record.text_or_null("tenant")?,
+        aggregate: record.text_or_null("aggregate")?,
+        schema_version: record.text_or_null("schema_version")?,
+        error_type: record.text("error_type")?,
+        error_code: record.text_or_null("error_code")?,
+        error_message: record.text("error_message")?,
+        class: record.one_of("class", ErrorClass::parse)?,
+        fingerprint: Fingerprint::stored(record.text("fingerprint")?),
+        incident: record.one_of("incident_id", |text| IncidentId::parse(text).ok())?,
+        retry_count: record.number("retry_count")?,
+        max_retries: record.number_or_null("max_retries")?,
+        status: record.one_of("status", Status::parse)?,
+        place: record.one_of("place", Place::parse)?,
+        life: record.number("life")?,
+        hold: hold(record)?,
+        resolution: resolution(record)?,
+        previous: record.one_of_or_null("previous", |text| LetterId::parse(text).ok())?,
+        created_at: record.time("created_at")?,
+        updated_at: record.time("updated_at")?,
+        died_at: record.time("died_at")?,
+        retention_at: record.time("retention_at")?,
+    })
+}
+
+fn hold(record: Record<'_>) -> Result<Option<Hold>, String> {
+    let Some(at) = record.time_or_null("held_at")? else { return Ok(None) };
+    Ok(Some(Hold { at, by: record.text("held_by")?, reason: record.text("hold_reason")? }))
+}
+
+fn resolution(record: Record<'_>) -> Result<Option<Resolution>, String> {
+    let Some(at) = record.time_or_null("resolution_timestamp")? else { return Ok(None) };
+    Ok(Some(Resolution {
+        at,
+        strategy: record.one_of("resolution_strategy", Strategy::parse)?,
+        by: record.text("resolved_by")?,
+        notes: record.text_or_null("resolution_notes")?,
+    }))
+}
+
+fn life(record: Record<'_>) -> Result<(Life, Envelope), String> {
+    let content_type = record.text("content_type")?;
+    let headers: Vec<(String, String)> = record.one_of("headers", |text| serde_json::from_str(text).ok())?;
+    let envelope = Envelope::seal(Bytes::from(record.bytes("body")?), content_type.clone(), headers);
+    if record.digest("sha256")? != *envelope.sha256() {
+        return Err("the body does not have its sha256".to_owned());
+    }
+    let life = Life {
+        life: record.number("life")?,
+        captured_at: record.time("captured_at")?,
+        died_at: record.time("died_at")?,
+        class: record.one_of("class", ErrorClass::parse)?,
+        fingerprint: Fingerprint::stored(record.text("fingerprint")?),
+        content_type,
+        body_bytes: envelope.body().len() as u64,
+        sha256: *envelope.sha256(),
+        fatal: record.number("fatal")?,
+        retry_count: record.number("retry_count")?,
+        max_retries: record.number_or_null("max_retries")?,
+        redrive: record.one_of_or_null("redrive_id", |text| RedriveId::parse(text).ok())?,
+        reported: record.text_or_null("reported")?,
+    };
+    Ok((life, envelope))
+}
+
+fn attempt(record: Record<'_>) -> Result<LifeAttempt, String> {
+    let error = LetterError {
+        error_type: record.text("error_type")?,
+        code: record.text_or_null("error_code")?,
+        message: record.text("error_message")?,
+        backtrace: record.text_or_null("backtrace")?,
+        context: record.text_or_null("context")?,
+        extra: record.text_or_null("error_extra")?,
+    };
+    Ok(LifeAttempt {
+        ordinal: record.number("ordinal")?,
+        life: record.number("life")?,
+        attempt: Attempt {
+            at: record.time_or_null("at")?,
+            duration_ms: record.long_or_null("duration_ms")?,
+            error,
+            extra: record.text_or_null("extra")?,
+        },
+    })
+}
+
+fn decision(record: Record<'_>) -> Result<DecisionRecord, String> {
+    Ok(DecisionRecord {
+        at: record.time("at")?,
+        action: record.text("action")?,
+        actor: record.text("actor")?,
+        role: record.text("role")?,
+        reason: record.text_or_null("reason")?,
+        operation: record.one_of_or_null("operation_id", |text| OperationId::parse(text).ok())?,
+        imported: record.flag("imported")?,
+    })
+}

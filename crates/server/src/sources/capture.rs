@@ -1,0 +1,73 @@
+//! Dead rows on their way into the store: judged against what is known of them, stored, then acknowledged.
+
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::{Captured, SourceWord};
+use lazaret_core::lifecycle::Status;
+use lazaret_sources::outbox::{DeadRow, KnownRow, judge_row};
+use lazaret_sources::{Arrival, Receipt, Source};
+use lazaret_store::StoreError;
+use lazaret_store::source_store::KnownLetter;
+
+use super::Running;
+use crate::app::App;
+use crate::capture::capture;
+
+/// Stores what arrived and acknowledges it. What cannot be stored is given back and comes again.
+pub async fn capture_arrivals(
+    app: &App,
+    running: &Running,
+    arrivals: Vec<Arrival>,
+) -> Result<usize, StoreError> {
+    let (captured, receipts): (Vec<Captured>, Vec<Receipt>) =
+        arrivals.into_iter().map(|it| (it.captured, it.receipt)).unzip();
+    match stored(app, captured).await {
+        Ok(count) => {
+            acknowledge(running, &receipts).await;
+            running.note(|so_far| so_far.captured += count as u64);
+            Ok(count)
+        }
+        Err(error) => {
+            if let Err(error) = running.outbox.release(&receipts).await {
+                tracing::warn!(%error, "rows could not be given back, and are found by the next sweep");
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn stored(app: &App, mut captured: Vec<Captured>) -> Result<usize, StoreError> {
+    let keys: Vec<CaptureKey> = captured.iter().map(key_of).collect();
+    let known = app.store.known_letters(keys).await?;
+    for (one, known) in captured.iter_mut().zip(&known) {
+        one.word = word(known.as_ref(), one);
+    }
+    let count = captured.len();
+    capture(app, captured).await?;
+    Ok(count)
+}
+
+/// The key as capture makes it.
+fn key_of(captured: &Captured) -> CaptureKey {
+    let tenant = captured.tenant.as_deref().unwrap_or("");
+    let subscriber = captured.subscriber.as_deref().unwrap_or("");
+    CaptureKey::of(&captured.source, tenant, subscriber, &captured.message_id)
+}
+
+/// What the row says about whether it died anew.
+fn word(known: Option<&KnownLetter>, captured: &Captured) -> SourceWord {
+    let row = captured.reported.as_deref().and_then(DeadRow::of_reported);
+    let was = known.and_then(|known| DeadRow::of_reported(known.reported.as_deref()?));
+    let (Some(row), Some(known), Some(was)) = (row, known, was) else { return SourceWord::Silent };
+    let was_elsewhere = match known.status {
+        Status::Reprocessing | Status::Resolved => true,
+        Status::Pending | Status::Discarded => false,
+    };
+    judge_row(Some(&KnownRow { row: was, was_elsewhere }), &row)
+}
+
+async fn acknowledge(running: &Running, receipts: &[Receipt]) {
+    if let Err(error) = running.outbox.ack(receipts).await {
+        // They come again, and are known then.
+        tracing::warn!(%error, "rows could not be acknowledged");
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a letter goes back to. The seam that every redrive works through.
+//!
+//! A destination only sends and looks; it never moves a letter. Claims do, in the store, before and after.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::time::Time;
+
+/// A letter on its way out: the bytes of one life, with what lets the receiver recognise a repetition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    pub letter: LetterId,
+    pub life: u32,
+    pub redrive: RedriveId,
+    /// The id that the message has at its source; empty unless the destination is `by_message_id`.
+    pub message_id: String,
+    /// Stays the same over repetitions of one send.
+    pub idempotency_key: String,
+    pub content_type: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    pub content: Content,
+}
+
+/// Whose bytes they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// As they were captured.
+    Original,
+    /// A person changed them for this redrive.
+    Edited,
+}
+
+/// Where a letter would go, for the plan and the page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The address as people know it, without credentials.
+    pub address: String,
+    /// Consumers that did not fail and would get it all the same.
+    pub also_reaches: Vec<String>,
+}
+
+/// What became of a send. No text in it holds a credential of the destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// The work is done, on this evidence.
+    Delivered { evidence: &'static str },
+    /// The destination has it; whether the work succeeds shows later.
+    Taken,
+    /// It definitely has not, or it answered that the work failed.
+    Refused(Box<Refusal>),
+    /// Nobody knows: never shown as success.
+    Unknown(String),
+    /// Nothing was tried, because too much was under way already: the letter's turn comes again.
+    Unsent(String),
+}
+
+/// Why a destination does not have a letter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The status of the answer, where there was one.
+    pub status: Option<u16>,
+    pub error: LetterError,
+}
+
+/// What a look at the destination showed of a letter that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verified {
+    /// The work succeeded, on this evidence.
+    Succeeded {
+        evidence: &'static str,
+        at: Time,
+    },
+    /// It was taken, and the destination cannot tell more.
+    Taken(Silence),
+    NotYet,
+}
+
+/// What it means when nothing more is heard of a letter that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Silence {
+    /// Nothing: only a receipt tells that the work is done.
+    SaysNothing,
+    /// The work is done if the letter does not die again for so long (`quiet_window`).
+    Succeeds { after_ms: u64 },
+}
+
+#[async_trait]
+pub trait Destination: fmt::Debug + Send + Sync {
+    /// The address as people know it, without credentials.
+    fn address(&self) -> String;
+
+    /// Whether a letter that comes twice under one key is taken once: then what is unknown may be sent again.
+    fn deduplicates(&self) -> bool;
+
+    /// Whether it finds a letter by the id that its message has at the source. Whoever sends has to look that up.
+    fn by_message_id(&self) -> bool {
+        false
+    }
+
+    /// Says where the letter would go, or why it would not get there, without sending anything.
+    async fn route(&self, outgoing: &Outgoing) -> Result<Route, String>;
+
+    /// Sends once. Must not retry by itself: a repetition is the claim's decision. Ends well before a claim's lease does.
+    async fn send(&self, outgoing: &Outgoing) -> Sent;
+
+    async fn verify(&self, outgoing: &Outgoing) -> Verified;
+}
+
+impl Refusal {
+    /// The failed run that it was.
+    pub fn attempt(self, at: Time, duration_ms: Option<u64>) -> Attempt {
+        Attempt { at: Some(at), duration_ms, error: self.error, extra: None }
+    }
+}

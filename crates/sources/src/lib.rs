@@ -1,0 +1,15 @@
+//! The outside world: where dead letters come from, and where they go back to.
+//!
+//! A source captures and acknowledges, a destination sends and looks. Neither moves a letter, and neither knows the
+//! store: what is captured is handed over, and acknowledged once somebody says that it was committed.
+
+pub mod backoff;
+pub mod destination;
+pub mod outbox;
+pub mod sink;
+pub mod source;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use backoff::Backoff;
+pub use source::{Arrival, Finding, Level, Receipt, Source, SourceError, SourceState};

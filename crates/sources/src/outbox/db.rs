@@ -1,0 +1,161 @@
+//! Connections to the application's database: a few for single statements, and one that listens.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Client, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+};
+use lazaret_core::limits;
+use lazaret_postgres::Address;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Row};
+
+use super::failure;
+use crate::SourceError;
+
+/// What is bound to a statement.
+pub(super) type Bind<'a> = &'a (dyn ToSql + Sync);
+
+/// Notifications that may wait; beyond them the listener sweeps anyway.
+const NOTES_WAITING_MAX: usize = 256;
+
+/// The database of one outbox.
+#[derive(Clone)]
+pub(super) struct Db {
+    pool: Pool,
+    address: Address,
+}
+
+impl Db {
+    /// Prepares connections and makes none.
+    pub fn new(url: &str) -> Result<Db, SourceError> {
+        let address = Address::parse(url).map_err(|unfit| SourceError::Unfit(unfit.0))?;
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(address.config.clone(), address.tls.clone(), config);
+        let wait = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+        let pool = Pool::builder(manager)
+            .max_size(limits::OUTBOX_CONNECTIONS_MAX)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(wait))
+            .create_timeout(Some(wait))
+            .recycle_timeout(Some(wait))
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(async move { client.batch_execute(&settings()).await.map_err(HookError::Backend) })
+            }))
+            .build()
+            .map_err(|error| SourceError::Unfit(error.to_string()))?;
+        Ok(Db { pool, address })
+    }
+
+    /// Host and database, for people.
+    pub fn place(&self) -> String {
+        format!("{:?}", self.address)
+    }
+
+    pub async fn client(&self) -> Result<Client, SourceError> {
+        self.pool.get().await.map_err(failure::no_connection)
+    }
+
+    /// Runs one statement, which is prepared once for each connection.
+    pub async fn query(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<Row>, SourceError> {
+        let client = self.client().await?;
+        let answer = match client.prepare_cached(sql).await {
+            Ok(statement) => client.query(&statement, binds).await,
+            Err(error) => Err(error),
+        };
+        answer.map_err(|error| {
+            // A plan from before a change of the table stays with its connection.
+            if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) {
+                drop(Object::take(client));
+            }
+            failure::of(doing, &error)
+        })
+    }
+
+    /// A connection of its own with what is notified on it; the stream ends with the connection.
+    pub async fn listen(&self) -> Result<(Session, mpsc::Receiver<String>), SourceError> {
+        const DOING: &str = "connecting to PostgreSQL";
+        let late = |_| SourceError::Unavailable { doing: DOING, why: "it did not answer in time".to_owned() };
+        let failed = |error: tokio_postgres::Error| failure::no_connection(PoolError::Backend(error));
+        let wait = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+        let connecting = self.address.config.connect(self.address.tls.clone());
+        let (client, mut connection) =
+            tokio::time::timeout(wait, connecting).await.map_err(late)?.map_err(failed)?;
+        let (notes, told) = mpsc::channel(NOTES_WAITING_MAX);
+        let driver = tokio::spawn(async move {
+            while let Some(message) = std::future::poll_fn(|context| connection.poll_message(context)).await {
+                match message {
+                    Ok(AsyncMessage::Notification(note)) => {
+                        // What does not fit is found by the sweep.
+                        notes.try_send(note.payload().to_owned()).ok();
+                    }
+                    Ok(_) => {}
+                    // Whoever uses the client is told by its next call.
+                    Err(_) => return,
+                }
+            }
+        });
+        let session = Session { client, driver };
+        session.client.batch_execute(&settings()).await.map_err(failed)?;
+        Ok((session, told))
+    }
+}
+
+/// A connection outside of the pool; closed when it is dropped.
+pub(super) struct Session {
+    pub client: tokio_postgres::Client,
+    driver: JoinHandle<()>,
+}
+
+impl Session {
+    pub async fn query(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<Row>, SourceError> {
+        self.client.query(sql, binds).await.map_err(|error| failure::of(doing, &error))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// What every session of ours is set to. The search path stays the application's.
+fn settings() -> String {
+    format!(
+        "set timezone to 'UTC';
+         set datestyle to 'ISO, YMD';
+         set standard_conforming_strings to on;
+         set client_min_messages to warning;
+         set jit to off;
+         set statement_timeout to {statement};
+         set lock_timeout to {lock};
+         set idle_in_transaction_session_timeout to {idle};
+         set tcp_keepalives_idle to 5;
+         set tcp_keepalives_interval to 2;
+         set tcp_keepalives_count to 3",
+        statement = limits::OUTBOX_STATEMENT_MS_MAX,
+        lock = limits::OUTBOX_LOCK_MS_MAX,
+        idle = limits::POSTGRES_IDLE_MS_MAX,
+    )
+}
+
+/// Reads a column; one that does not hold what it should means that the table has changed.
+pub(super) fn cell<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    at: usize,
+) -> Result<T, SourceError> {
+    row.try_get(at).map_err(|error| SourceError::Unfit(format!("a column changed its type: {error}")))
+}

@@ -1,0 +1,133 @@
+//! Where letters come from. The seam that every capture works through.
+//!
+//! A source hands over what died and forgets nothing: what was not acknowledged comes again, to the next caller or to
+//! the next process. Whoever calls stores first and acknowledges then.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use lazaret_core::letter::Captured;
+use lazaret_core::time::Time;
+
+/// A message that died, and what it is acknowledged by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arrival {
+    pub captured: Captured,
+    pub receipt: Receipt,
+}
+
+/// Names one arrival at its source.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Receipt {
+    /// The id that the message has there.
+    pub message: String,
+    /// Which of its deaths, as the source tells them apart.
+    pub death: String,
+}
+
+/// One thing that was looked at, for health and doctor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    pub level: Level,
+    /// What was found.
+    pub what: String,
+    /// What to do about it; nothing where all is well.
+    pub hint: Option<String>,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    Ok,
+    /// It works, and not as well as it could.
+    Warning,
+    /// It does not work.
+    Error,
+}
+
+/// How a source stands. No text in it holds a credential.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SourceState {
+    pub connected: bool,
+    /// Since when it is connected, or not.
+    pub since: Option<Time>,
+    /// Why the connection was lost last, or could not be made.
+    pub last_error: Option<String>,
+    /// How long the longest waiting message is dead that was handed over and not acknowledged; zero if there is none.
+    pub lag_ms: u64,
+    /// When everything that was dead had been looked at for the last time.
+    pub looked_at: Option<Time>,
+}
+
+/// Why a source could not do what was asked. No text in it holds a credential.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It cannot be reached now: try again later.
+    #[error("{doing}: {why}")]
+    Unavailable { doing: &'static str, why: String },
+    /// It is there, and is not what the configuration says: somebody has to change one of the two.
+    #[error("{0}")]
+    Unfit(String),
+    /// It understood and said no.
+    #[error("{why}")]
+    Refused { code: Option<String>, why: String },
+    /// A test stopped the work here, as a crash would.
+    #[error("stopped at {0}")]
+    Stopped(&'static str),
+}
+
+#[async_trait]
+pub trait Source: fmt::Debug + Send + Sync {
+    /// The name that it is configured under.
+    fn name(&self) -> &str;
+
+    /// Waits for messages that died, for some seconds at most, and hands over a bounded number of them. Connects if need
+    /// be. Whoever is told of an error asks again after a while (`Backoff`): nothing is lost by it, and nothing by
+    /// stopping in the middle.
+    async fn next(&self) -> Result<Vec<Arrival>, SourceError>;
+
+    /// Says that these are committed. What is not acknowledged comes again.
+    async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError>;
+
+    /// Gives back what could not be stored: it comes again soon.
+    async fn release(&self, receipts: &[Receipt]) -> Result<(), SourceError>;
+
+    /// Looks at everything that could be wrong, from outside. Changes nothing.
+    async fn check(&self) -> Vec<Finding>;
+
+    fn state(&self) -> SourceState;
+}
+
+impl Level {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
+impl Finding {
+    pub fn ok(what: impl Into<String>) -> Finding {
+        Finding { level: Level::Ok, what: what.into(), hint: None }
+    }
+
+    pub fn warning(what: impl Into<String>, hint: impl Into<String>) -> Finding {
+        Finding { level: Level::Warning, what: what.into(), hint: Some(hint.into()) }
+    }
+
+    pub fn error(what: impl Into<String>, hint: impl Into<String>) -> Finding {
+        Finding { level: Level::Error, what: what.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl SourceError {
+    /// Whether the same again may work without anybody doing something.
+    pub fn passes(&self) -> bool {
+        match self {
+            SourceError::Unavailable { .. } => true,
+            SourceError::Unfit(_) | SourceError::Refused { .. } | SourceError::Stopped(_) => false,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Sources against real servers.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod app;
+mod capture;
+mod contract;
+mod doctor;
+mod layouts;
+mod mapping;
+mod order;
+mod redrive;
+mod relay;
+mod relay_kills;
+mod sinks;

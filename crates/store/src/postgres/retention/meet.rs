@@ -1,0 +1,107 @@
+//! A message arrives under the key of an archived letter: the same death told again, or a new one?
+//!
+//! A death that is told again moves nothing. A new one makes the letter live at once: out of the trash while it waits
+//! there; else a row is made of what the archive knows, and its older lives stay in their files.
+
+use std::collections::HashSet;
+
+use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::id::LetterId;
+use lazaret_core::letter::{Outcome, Receipt};
+use lazaret_core::lifecycle::Place;
+
+use super::super::cell::{Cells, Uid};
+use super::super::conn::Conn;
+use super::super::holds;
+use super::super::insert::{Incoming, meet, note};
+use super::super::trash::put_back;
+use super::super::writer::Write;
+use super::restore::{OnRecord, Revived, leave_archive, look, revive};
+use crate::StoreError;
+use crate::failure::FailurePoint;
+
+/// The key of the letter is held. Nothing if it is not archived any more.
+pub(in crate::postgres) async fn meet_archived(
+    write: &mut Write,
+    incoming: &Incoming,
+    letter: LetterId,
+) -> Result<Option<Receipt>, StoreError> {
+    let Some(on_record) = look(&write.conn, letter).await? else { return Ok(None) };
+    let prepared = &incoming.prepared;
+    let admitted = &prepared.admitted;
+    let told = identities(&write.conn, letter).await?;
+    let known = Known {
+        letter,
+        status: on_record.counted.status,
+        life: on_record.life,
+        died_at: on_record.died_at,
+        sent_at: None,
+        ever_sent: on_record.ever_sent,
+    };
+    match judge(known, admitted.evidence(told.contains(&prepared.fatal().identity.0))) {
+        Verdict::Duplicate => {
+            let new = prepared.attempts.iter().filter(|one| !told.contains(&one.identity.0));
+            let new = new.filter(|one| !one.tells_nothing()).count();
+            if new > 0 {
+                tracing::warn!(
+                    letter.id = %letter,
+                    "letter {letter} is archived and was told of again: {new} attempts of it were not added"
+                );
+            }
+            note(write, prepared, "duplicate");
+            return Ok(Some(Receipt { letter, outcome: Outcome::Duplicate }));
+        }
+        Verdict::NewDeath | Verdict::Relapse => {}
+    }
+    bring_back(write, letter, &on_record, incoming).await?;
+    meet(write, incoming, letter, Place::Archived).await
+}
+
+/// Makes an archived letter live, as it was: what it died of now is told next.
+async fn bring_back(
+    write: &mut Write,
+    letter: LetterId,
+    on_record: &OnRecord,
+    incoming: &Incoming,
+) -> Result<(), StoreError> {
+    let at = incoming.prepared.admitted.captured_at;
+    if on_record.waiting {
+        put_back(write, letter, at).await?;
+    } else {
+        revive(&write.conn, letter, &Revived::default(), at).await?;
+    }
+    write.failures.at(FailurePoint::Meet)?;
+    leave_archive(write, letter).await?;
+    // Nobody changes its holds any more where it was; the standing ones are asked when it has its next life.
+    holds::show(write, &[letter], None).await?;
+    write.tally.at(at);
+    write.tally.appear(&on_record.counted);
+    Ok(())
+}
+
+/// Attempts of lives that stand in files, in the order of their ordinals, sixteen bytes each.
+const AWAY: &str = "
+select attempts
+  from archive_rows
+ where letter = $1
+ order by first_life";
+
+/// What tells the attempts apart that stand in files; the first one has the ordinal 1.
+pub(in crate::postgres) async fn away(conn: &Conn, letter: LetterId) -> Result<Vec<[u8; 16]>, StoreError> {
+    let mut away = Vec::new();
+    for row in conn.query(AWAY, &[&Uid(*letter.bytes())]).await? {
+        let (identities, _) = row.cell::<&[u8]>(0)?.as_chunks::<16>();
+        away.extend_from_slice(identities);
+    }
+    Ok(away)
+}
+
+/// What tells all attempts of an archived letter apart.
+async fn identities(conn: &Conn, letter: LetterId) -> Result<HashSet<[u8; 16]>, StoreError> {
+    let mut told: HashSet<[u8; 16]> = away(conn, letter).await?.into_iter().collect();
+    let waiting = "select identity from trash_attempts where letter = $1";
+    for row in conn.query(waiting, &[&Uid(*letter.bytes())]).await? {
+        told.insert(row.bytes(0)?);
+    }
+    Ok(told)
+}

@@ -1,0 +1,79 @@
+//! What sources that live elsewhere ask of letters, and say of them.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use lazaret_core::id::LetterId;
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Action, Place};
+
+use super::cell::{At, Cells, Uid};
+use super::conn::Conn;
+use super::events::{self, NewEvent};
+use super::verdicts::{Mark, apply};
+use super::writer::Write;
+use super::{PostgresStore, rows};
+use crate::StoreError;
+use crate::decision::{Decided, Verb};
+use crate::packing::open_text;
+use crate::source_store::{KnownLetter, SettledElsewhere, SourceStore};
+
+#[async_trait]
+impl SourceStore for PostgresStore {
+    async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
+        self.readers.read(keys, |conn, keys| Box::pin(known(conn, keys))).await
+    }
+
+    async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
+        self.writer.write_of(settled.letter, settled, |write, settled| Box::pin(settle(write, settled))).await
+    }
+}
+
+const KNOWN: &str = "
+select k.key, l.id, l.status, l.life, v.reported
+  from letter_keys k
+  join dead_letter_queue l on l.id = k.id and l.created_at = uuid_time(k.id)
+  join lives v on v.letter = l.id and v.life = l.life
+ where k.key = any($1::bytea[])
+   and k.place = $2";
+
+async fn known(conn: &Conn, keys: &[CaptureKey]) -> Result<Vec<Option<KnownLetter>>, StoreError> {
+    let bytes: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
+    let mut found: HashMap<Vec<u8>, KnownLetter> = HashMap::new();
+    for row in conn.query(KNOWN, &[&bytes, &Place::Live.name()]).await? {
+        let known = KnownLetter {
+            letter: LetterId::from_bytes(row.id(1)?),
+            status: rows::status(row.cell(2)?)?,
+            life: row.small(3)?,
+            reported: row.cell::<Option<&[u8]>>(4)?.map(open_text).transpose()?,
+        };
+        found.insert(row.cell::<&[u8]>(0)?.to_vec(), known);
+    }
+    Ok(keys.iter().map(|key| found.get(key.0.as_slice()).cloned()).collect())
+}
+
+const LIFE: &str = "select life from dead_letter_queue where id = $1 and created_at = $2 for update";
+
+async fn settle(write: &mut Write, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
+    let letter = settled.letter;
+    let row = write.conn.query_opt(LIFE, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
+    let life: Option<u32> = row.map(|row| row.small(0)).transpose()?;
+    if life != Some(settled.life) {
+        return Ok(Decided::Unknown);
+    }
+    let (by, notes) = (settled.by.as_str(), Some(settled.notes.as_str()));
+    let ends = Mark::Ends { strategy: Strategy::ManualResolution, by, notes };
+    let decided = apply(write, letter, Action::SettleElsewhere, ends, settled.at).await?;
+    if decided == Decided::Done {
+        let event = NewEvent {
+            at: settled.at,
+            kind: Verb::Resolve.event(),
+            letter: Some(letter),
+            actor: Some(by),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+    }
+    Ok(decided)
+}

@@ -1,0 +1,73 @@
+//! What sources that live elsewhere ask of letters, and say of them.
+
+use async_trait::async_trait;
+use lazaret_core::id::LetterId;
+use lazaret_core::key::CaptureKey;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Action, Place};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::events::{self, NewEvent};
+use super::verdicts::{Mark, apply};
+use super::writer::Write;
+use super::{SqliteStore, rows};
+use crate::StoreError;
+use crate::decision::{Decided, Verb};
+use crate::packing::open_text;
+use crate::source_store::{KnownLetter, SettledElsewhere, SourceStore};
+
+#[async_trait]
+impl SourceStore for SqliteStore {
+    async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
+        self.readers.read(move |conn| keys.iter().map(|key| known(conn, key)).collect()).await
+    }
+
+    async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
+        self.writer.write(1, move |write| settle(write, &settled)).await
+    }
+}
+
+const KNOWN: &str = "
+select l.id, l.status, l.life, v.reported
+  from letter_keys k
+  join dead_letter_queue l on l.id = k.id
+  join lives v on v.letter = l.letter and v.life = l.life
+ where k.key = ?1
+   and k.place = ?2";
+
+fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, StoreError> {
+    let mut statement = conn.prepare_cached(KNOWN)?;
+    let mut found = statement.query((key.0, Place::Live.name()))?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    Ok(Some(KnownLetter {
+        letter: LetterId::from_bytes(row.get(0)?),
+        status: rows::status(&row.get::<_, String>(1)?)?,
+        life: row.get(2)?,
+        reported: row.get::<_, Option<Vec<u8>>>(3)?.map(|packed| open_text(&packed)).transpose()?,
+    }))
+}
+
+fn settle(write: &mut Write<'_>, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
+    let life: Option<u32> = write
+        .conn
+        .prepare_cached("select life from dead_letter_queue where id = ?1")?
+        .query_row([settled.letter.bytes()], |row| row.get(0))
+        .optional()?;
+    if life != Some(settled.life) {
+        return Ok(Decided::Unknown);
+    }
+    let (by, notes) = (settled.by.as_str(), Some(settled.notes.as_str()));
+    let ends = Mark::Ends { strategy: Strategy::ManualResolution, by, notes };
+    let decided = apply(write, settled.letter, Action::SettleElsewhere, ends, settled.at)?;
+    if decided == Decided::Done {
+        let event = NewEvent {
+            at: settled.at,
+            kind: Verb::Resolve.event(),
+            letter: Some(settled.letter),
+            actor: Some(by),
+            ..NewEvent::default()
+        };
+        events::add(write, &event)?;
+    }
+    Ok(decided)
+}
