@@ -309,3 +309,21 @@ async fn sources_are_listed_and_looked_at() {
         .await
         .problem(409, "no_way_back");
 }
+
+#[tokio::test]
+async fn the_example_writes_its_order_and_its_event_together() {
+    let shop = Shop::open().await;
+    let example = include_str!("../../../../examples/outbox.sql");
+    shop.database.batch_execute(example).await.unwrap();
+    // The second time the order is there already: nothing of the transaction stays.
+    shop.database.batch_execute(example).await.unwrap_err();
+    shop.database.batch_execute("rollback").await.unwrap();
+    let rows = shop.database.query("select aggregate_id, status from outbox", &[]).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].get::<_, &str>(0), rows[0].get::<_, &str>(1)), ("o-4711", "PENDING"));
+    shop.relay().await;
+    let got = shop.receiver.got();
+    assert_eq!(got.len(), 1);
+    let body: Value = serde_json::from_slice(&got[0].body).unwrap();
+    assert_eq!(body, json!({"order": "o-4711", "total": 12.50}));
+}
