@@ -143,7 +143,8 @@ async fn plan_only() {
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let beside = tokio::spawn(capture_one_by_one(Arc::clone(&app), 2 * PLANNED, Arc::clone(&stop)));
     let by = Actor { name: "bench".into(), role: "admin".into(), request: None };
-    let selection = Selection::Filter(Filter::from_text("until:2026-11-01").expect("it is a filter"));
+    let selection =
+        Selection::Filter(Filter::from_text("until:2026-11-01T00:00:00Z").expect("it is a filter"));
     let request = PlanRequest { selection, expected: None, wanted: Wanted::default(), reason: None, by };
     let started = Instant::now();
     let planned = redrive::plan(&app, request).await.expect("it is planned").redrive;
