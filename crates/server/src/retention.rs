@@ -21,7 +21,7 @@ use crate::operations::Progress;
 
 pub use dry_run::{DryRun, WouldGo, dry_run};
 pub use policy::{Policies, Scope};
-pub use prune::{Gone, NotPruned, Pruner, Report, prune_now, tick, until_due};
+pub use prune::{Gone, NotPruned, Pruner, Report, prune_now, rest_after, tick, until_due};
 pub use standing::{Counted, QueueRetention, Retained, standings};
 
 /// When letters are looked for next that a limit pushes out: at every full five minutes, so that all who share a store say

@@ -3,7 +3,7 @@
 mod drive;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
 use lazaret_store::StoreError;
@@ -124,8 +124,8 @@ impl Duty {
         }
     }
 
-    /// How long to rest between two batches.
-    const fn rest(self) -> Duration {
+    /// How long to rest after a batch that took so long.
+    fn rest(self, took: Duration) -> Duration {
         match self {
             // Somebody waits for it, and its chunks are small.
             Duty::Operations | Duty::Jobs => Duration::ZERO,
@@ -136,12 +136,12 @@ impl Duty {
             | Duty::EventRetention
             | Duty::JobRetention
             | Duty::Archive
-            | Duty::Prune
             | Duty::Room
             | Duty::Months
             | Duty::Replay
             | Duty::Plans
             | Duty::AuditChain => YIELD,
+            Duty::Prune => retention::rest_after(took),
         }
     }
 
@@ -244,9 +244,12 @@ async fn work(duty: Duty, live: Arc<Live>) {
     while !*stop.borrow() {
         // Seen before looking, or an operation that is frozen in between waits for the next change.
         changes.mark_unchanged();
-        let (rest, waits) = match duty.tick(&live.app()).await {
-            Ok(Progress::More) if duty.rest().is_zero() => continue,
-            Ok(Progress::More) => (duty.rest(), false),
+        let started = Instant::now();
+        let progress = duty.tick(&live.app()).await;
+        let between = duty.rest(started.elapsed());
+        let (rest, waits) = match progress {
+            Ok(Progress::More) if between.is_zero() => continue,
+            Ok(Progress::More) => (between, false),
             Ok(Progress::Idle) => (duty.wait(&live.app()).await, true),
             Err(error) => {
                 let name = duty.name();

@@ -26,8 +26,13 @@ const PACK_LIGHTLY_BYTES_MIN: usize = 4 * 1024;
 /// quarter more bytes on disk (2,960 against 2,390 a letter) of the bench's bodies, which hardly repeat.
 const LEVEL: i32 = -1;
 
+/// What says it is longer when opened is opened piece by piece: what it says may be wrong.
+const UNPACK_AT_ONCE_BYTES_MAX: usize = 1024 * 1024;
+
 thread_local! {
     static PACKER: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+    /// Made once: to make one costs more than to open a letter.
+    static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 /// Packs bytes; what does not shrink is kept plain.
@@ -70,11 +75,28 @@ fn shrink(bytes: &[u8]) -> Option<Vec<u8>> {
 pub(crate) fn unpack(packed: &[u8]) -> Result<Vec<u8>, StoreError> {
     match packed.split_first() {
         Some((&PLAIN, bytes)) => Ok(bytes.to_vec()),
-        Some((&ZSTD, frame)) => zstd::stream::decode_all(frame)
+        Some((&ZSTD, frame)) => grow(frame)
             .map_err(|error| StoreError::Corrupt(format!("a compressed value cannot be opened: {error}"))),
         Some((mark, _)) => Err(StoreError::Corrupt(format!("a value is packed in the unknown way {mark}"))),
         None => Err(StoreError::Corrupt("a packed value is empty".into())),
     }
+}
+
+fn grow(frame: &[u8]) -> std::io::Result<Vec<u8>> {
+    let stated = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
+    let Some(bytes) = stated
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .filter(|bytes| *bytes <= UNPACK_AT_ONCE_BYTES_MAX)
+    else {
+        return zstd::stream::decode_all(frame);
+    };
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            None => unpacker.insert(zstd::bulk::Decompressor::new()?),
+        };
+        unpacker.decompress(frame, bytes)
+    })
 }
 
 /// One captured message with everything done to it that needs no database.

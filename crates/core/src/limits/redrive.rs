@@ -46,7 +46,7 @@ pub const REDRIVE_BATCH_MAX: u32 = 1_000;
 
 /// Letters on their way to one run's destinations at once unless asked, and at most.
 pub const REDRIVE_CONCURRENCY: u32 = 8;
-pub const REDRIVE_CONCURRENCY_MAX: u32 = 256;
+pub const REDRIVE_CONCURRENCY_MAX: u32 = 512;
 
 /// Letters that go first and alone unless asked, and at most.
 pub const CANARY_LETTERS: u32 = 5;

@@ -95,8 +95,15 @@ pub const RETENTION_QUEUES_SHOWN: usize = 1_000;
 /// How long whoever prunes rests between two commits: there is one writer, and every capture would stand behind them.
 pub const PRUNE_REST_MS: u64 = 5;
 
+/// How many times as long as a commit of its own whoever prunes rests after it. On a slow disk that leaves two thirds of
+/// the writer to captures, and their pages are written back seldom enough that one capture in a hundred does not meet it.
+pub const PRUNE_REST_TIMES: u32 = 2;
+
 /// Letters that a prune by hand takes away within its call; the rest goes behind it.
 pub const PRUNED_PER_CALL: u64 = 10_000;
+
+/// How long a prune by hand goes on within its call: a request ends after half a minute.
+pub const PRUNE_CALL_MS_MAX: u64 = 20_000;
 
 /// Letters that a dry run looks at before it says "at least", and how many it reads at once.
 pub const DRY_RUN_LETTERS_MAX: u64 = 200_000;

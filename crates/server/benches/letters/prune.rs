@@ -75,9 +75,12 @@ async fn measure(store: &str, app: &Arc<App>, letters: usize, pruned: usize) {
 /// One pass, with the rests that the server's loop makes.
 async fn prune(app: &App) {
     let mut complete = retention::prune_now(app).await.expect("it prunes").complete;
+    let mut took = Duration::ZERO;
     while !complete {
-        tokio::time::sleep(Duration::from_millis(limits::PRUNE_REST_MS)).await;
+        tokio::time::sleep(retention::rest_after(took)).await;
+        let started = Instant::now();
         complete = retention::tick(app).await.expect("it goes on") == Progress::Idle;
+        took = started.elapsed();
     }
 }
 

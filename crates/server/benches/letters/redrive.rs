@@ -24,27 +24,21 @@ use lazaret_store::sqlite::{Mode, SqliteStore};
 use tokio::net::TcpListener;
 
 use super::resident_mib;
-use super::sample::{BATCH, Bed, Deaths, bed, entry};
+use super::sample::{BATCH, Deaths, entry};
 
 const LETTERS: usize = 20_000;
 
 /// Letters of the plan that is only made.
 const PLANNED: usize = 100_000;
 
-/// Letters that are sent at the same time, by the bare client too.
-const AT_ONCE: usize = 64;
+/// Letters that are sent at the same time, by the bare client too: the most that a run may ask for.
+const AT_ONCE: usize = limits::REDRIVE_CONCURRENCY_MAX as usize;
 
 pub async fn run() {
     println!("## {LETTERS} letters redriven to a receiver on this machine, verified, fsync on\n");
     let received = Arc::new(AtomicUsize::new(0));
     let url = receiver(Arc::clone(&received)).await;
-    let mut destination = DestinationConfig::new(DestinationUrl::parse(&url).expect("it is an address"));
-    destination.allow_private = true;
-    destination.connections_max = AT_ONCE;
-    let mut config = Config::default();
-    let source = config.sources.get_mut("report").expect("it is always there");
-    source.governance = Governance::Optional;
-    source.destination = Some(destination);
+    let config = sending_to(&url);
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).expect("a new store opens"));
     let app = App::new(store.clone(), config, Clock::System, false).await.expect("it starts");
@@ -89,7 +83,19 @@ pub async fn run() {
         println!("| {what} | {seconds:.3} | {:.0} | {of_bare:.2} |", LETTERS as f64 / seconds);
     }
     println!("\nResident memory: {before_mib:.0} MiB before the run, {run_mib:.0} MiB after it.\n");
-    plan_only().await;
+    plan_only(sending_to(&url)).await;
+}
+
+/// Reports go back to this address, without an analysis first.
+fn sending_to(url: &str) -> Config {
+    let mut destination = DestinationConfig::new(DestinationUrl::parse(url).expect("it is an address"));
+    destination.allow_private = true;
+    destination.connections_max = AT_ONCE;
+    let mut config = Config::default();
+    let source = config.sources.get_mut("report").expect("it is always there");
+    source.governance = Governance::Optional;
+    source.destination = Some(destination);
+    config
 }
 
 async fn fill(app: &Arc<App>, letters: usize, deaths: Deaths) {
@@ -130,9 +136,11 @@ async fn bare_client(url: &str) -> Duration {
 }
 
 /// A plan over many letters: how long it takes, what it needs, and how long a capture takes meanwhile.
-async fn plan_only() {
+async fn plan_only(config: Config) {
     println!("## A plan over {PLANNED} letters while others are captured\n");
-    let Bed { app, folder: _folder } = bed().await;
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let store = Arc::new(SqliteStore::open(folder.path(), Mode::Real).expect("a new store opens"));
+    let app = App::new(store, config, Clock::System, false).await.expect("it starts");
     fill(&app, PLANNED, Deaths::Over(PLANNED)).await;
     let before_mib = resident_mib();
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));

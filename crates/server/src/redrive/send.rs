@@ -4,6 +4,7 @@
 //! awaits leaves claims behind, which end by their lease; nothing is known here that the store does not know.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use lazaret_core::id::{LetterId, RedriveId};
@@ -30,6 +31,9 @@ const SETTLE_RESTS: [Duration; 3] =
 
 pub(super) type Settled = (LetterId, SendOutcome);
 
+/// A look at the run that goes on while letters are sent.
+type Looking<'a> = Pin<Box<dyn Future<Output = Result<Found, StoreError>> + Send + 'a>>;
+
 /// What a look at a run came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Looked {
@@ -51,8 +55,12 @@ pub(super) struct Sending<'a> {
     done: Vec<Settled>,
     /// Whether to look for letters: there may be some.
     more: bool,
+    /// The look that is under way.
+    looking: Option<Looking<'a>>,
     /// Whether to look at the run before anything else is begun.
     recheck: bool,
+    /// Whether something was written since the last look began that can stop the run.
+    bad_since_look: bool,
     /// Whether nothing is begun any more: the run does not claim, the store failed or the end is asked for.
     halted: bool,
     failed: Option<StoreError>,
@@ -71,6 +79,8 @@ struct Round {
 
 /// What a look found.
 struct Found {
+    /// How many letters it was to take.
+    limit: u32,
     run: Option<Redrive>,
     ready: Vec<Ready>,
     /// What cannot be sent.
@@ -88,7 +98,9 @@ impl<'a> Sending<'a> {
             out: JoinSet::new(),
             done: Vec::new(),
             more: true,
+            looking: None,
             recheck: false,
+            bad_since_look: false,
             halted: false,
             failed: None,
             taken: 0,
@@ -108,8 +120,12 @@ impl<'a> Sending<'a> {
             }
             self.give_back();
             let round = self.next_round(Instant::now());
-            if round.is_empty() {
-                if self.out.is_empty() && self.done.is_empty() {
+            if let Some(limit) = round.look {
+                self.bad_since_look = false;
+                self.looking = Some(Box::pin(look_at(self.app, self.run.id, self.run.edit, limit)));
+            }
+            if !round.writes() {
+                if self.out.is_empty() && self.done.is_empty() && self.looking.is_none() {
                     break;
                 }
                 self.wait().await;
@@ -150,7 +166,7 @@ impl<'a> Sending<'a> {
         let stale =
             now.duration_since(self.looked_at) >= LOOK && !(self.queue.is_empty() && begin.is_empty());
         let wants = self.more && self.queue.len() < at_once && self.taken < limits::REDRIVE_LETTERS_PER_LOOK;
-        let look = match (self.halted, wants) {
+        let look = match (self.halted || self.looking.is_some(), wants) {
             (true, _) => None,
             (false, true) => Some(self.run.options.batch_size),
             (false, false) => (stale || self.recheck).then_some(0),
@@ -158,55 +174,64 @@ impl<'a> Sending<'a> {
         Round { begin, settle, look }
     }
 
-    /// Writes, claims and reads side by side, so that the writer takes them into one commit.
+    /// Writes what came back and begins what goes next, side by side, so that the writer takes them into one commit. What
+    /// is begun goes at once; a look that is under way goes on meanwhile.
     async fn work(&mut self, round: Round) {
         let (app, id) = (self.app, self.run.id);
-        let Round { begin, settle, look } = round;
-        let letters = begin.iter().map(|ready| ready.outgoing.letter).collect();
+        let Round { begin, settle, look: _ } = round;
         let bad = settle.iter().any(|(_, outcome)| is_bad(outcome));
-        let (settled, begun, found) = tokio::join!(
-            write_down(app, id, settle),
-            begin_sending(app, id, letters),
-            look_at(app, id, self.run.edit, look)
-        );
+        let out = &mut self.out;
+        let begun = async {
+            let letters = begin.iter().map(|ready| ready.outgoing.letter).collect();
+            let begun = begin_sending(app, id, letters).await?;
+            for ready in begin {
+                // Others are no longer ours: their lease ended, and somebody else has them or will.
+                if begun.contains(&ready.outgoing.letter) {
+                    out.spawn(ready.send(app.clock.clone()));
+                }
+            }
+            Ok(())
+        };
+        let mut writing = Box::pin(async { tokio::join!(write_down(app, id, settle), begun) });
+        let mut found = None;
+        let (settled, begun) = loop {
+            tokio::select! {
+                written = &mut writing => break written,
+                looked = looked(&mut self.looking) => found = Some(looked),
+            }
+        };
+        drop(writing);
         match settled {
             Ok(0) => {}
             Ok(_) => {
                 // The next of a lane may go, or the run may have come to its end.
                 (self.more, self.looked.moved) = (true, true);
                 self.recheck |= bad;
+                self.bad_since_look |= bad;
             }
             Err(error) => self.fail(error),
         }
-        match begun {
-            Ok(begun) => self.send(begin, &begun),
-            Err(error) => self.fail(error),
+        if let Err(error) = begun {
+            self.fail(error);
         }
-        match found {
-            Ok(Some(found)) => self.found(found, look, bad),
-            Ok(None) => {}
-            Err(error) => self.fail(error),
+        if let Some(found) = found {
+            self.found(found);
         }
     }
 
-    fn send(&mut self, begin: Vec<Ready>, begun: &[LetterId]) {
-        for ready in begin {
-            // Others are no longer ours: their lease ended, and somebody else has them or will.
-            if begun.contains(&ready.outgoing.letter) {
-                self.out.spawn(ready.send(self.app.clock.clone()));
-            }
-        }
-    }
-
-    fn found(&mut self, found: Found, look: Option<u32>, bad: bool) {
+    fn found(&mut self, found: Result<Found, StoreError>) {
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return self.fail(error),
+        };
         self.looked_at = Instant::now();
-        // What failed in this very round was not yet written when the run was looked at.
-        self.recheck = bad && self.recheck;
+        // What failed while the run was looked at may not have been seen.
+        self.recheck = self.bad_since_look;
         self.done.extend(found.unfit);
         self.taken += found.ready.len() as u64;
         self.queue.extend(found.ready);
         self.looked.moved |= found.moved > 0;
-        if look.is_some_and(|limit| limit > 0) {
+        if found.limit > 0 {
             self.more = found.moved > 0;
             self.looked.next_at = found.next_at;
         }
@@ -230,12 +255,19 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Waits for a letter to come back, but not for long while others wait to be written down.
+    /// Waits for a letter to come back or for the look, but not for long while others wait to be written down.
     async fn wait(&mut self) {
         let patience = if self.done.is_empty() { LOOK } else { GATHER };
-        match tokio::time::timeout(patience, self.out.join_next()).await {
-            Ok(Some(one)) => self.collect(one),
-            Ok(None) => {}
+        let (out, looking) = (&mut self.out, &mut self.looking);
+        let came = tokio::time::timeout(patience, async {
+            tokio::select! {
+                Some(one) = out.join_next() => Came::Back(one),
+                found = looked(looking) => Came::Looked(found),
+            }
+        });
+        match came.await {
+            Ok(Came::Back(one)) => self.collect(one),
+            Ok(Came::Looked(found)) => self.found(found),
             Err(_) if self.done.is_empty() => {}
             Err(_) => {
                 let settle = std::mem::take(&mut self.done);
@@ -245,9 +277,24 @@ impl<'a> Sending<'a> {
     }
 }
 
+/// What was waited for.
+enum Came {
+    Back(Result<Settled, JoinError>),
+    Looked(Result<Found, StoreError>),
+}
+
+/// Waits for the look that is under way; for ever if there is none.
+async fn looked(looking: &mut Option<Looking<'_>>) -> Result<Found, StoreError> {
+    let Some(look) = looking else { return std::future::pending().await };
+    let found = look.await;
+    *looking = None;
+    found
+}
+
 impl Round {
-    fn is_empty(&self) -> bool {
-        self.begin.is_empty() && self.settle.is_empty() && self.look.is_none()
+    /// Whether it has anything to write.
+    fn writes(&self) -> bool {
+        !self.begin.is_empty() || !self.settle.is_empty()
     }
 }
 
@@ -294,20 +341,14 @@ pub(super) async fn write_down(app: &App, id: RedriveId, settle: Vec<Settled>) -
 }
 
 /// Moves the run on and takes its next letters.
-async fn look_at(
-    app: &App,
-    id: RedriveId,
-    edit: Option<u32>,
-    limit: Option<u32>,
-) -> Result<Option<Found>, StoreError> {
-    let Some(limit) = limit else { return Ok(None) };
+async fn look_at(app: &App, id: RedriveId, edit: Option<u32>, limit: u32) -> Result<Found, StoreError> {
     let run = tended(app, id).await?;
-    let mut found = Found { run, ready: Vec::new(), unfit: Vec::new(), moved: 0, next_at: None };
+    let mut found = Found { limit, run, ready: Vec::new(), unfit: Vec::new(), moved: 0, next_at: None };
     let claims = found.run.as_ref().is_some_and(|run| run.state.claims());
     let waits =
         found.run.as_ref().and_then(|run| run.letters.get(&Outcome::Waiting)).is_some_and(|it| *it > 0);
     if limit == 0 || !claims || !waits {
-        return Ok(Some(found));
+        return Ok(found);
     }
     let (now, lease_ms) = (app.clock.now(), app.config.redrive.lease_ms.cast_signed());
     // Twice the lease: a letter is begun in the first half only, so that the second is there to send it.
@@ -317,5 +358,5 @@ async fn look_at(
     found.next_at = next.next_at;
     let begin_before = now.plus_ms(lease_ms);
     (found.ready, found.unfit) = load(app, id, edit, next.taken, begin_before).await?;
-    Ok(Some(found))
+    Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
 use lazaret_core::retention::Limit;
@@ -280,17 +280,24 @@ pub fn until_due(app: &App) -> Duration {
     Duration::from_millis(u64::try_from(next_prune_at(now).since(now)).unwrap_or(0))
 }
 
+/// How long to rest after a step that took so long.
+pub fn rest_after(took: Duration) -> Duration {
+    took.saturating_mul(limits::PRUNE_REST_TIMES).max(Duration::from_millis(limits::PRUNE_REST_MS))
+}
+
 /// Prunes at once, within the call as far as it goes; the rest is left to `tick`.
 pub async fn prune_now(app: &App) -> Result<Report, NotPruned> {
     if !app.store.lead().await? {
         return Err(NotPruned::NotLeading);
     }
     let mut turn = app.pruner.take().ok_or(NotPruned::UnderWay)?;
+    let until = Instant::now() + Duration::from_millis(limits::PRUNE_CALL_MS_MAX);
     loop {
+        let started = Instant::now();
         let report = turn.go_on(app).await?;
-        if report.complete || report.letters() >= limits::PRUNED_PER_CALL {
+        if report.complete || report.letters() >= limits::PRUNED_PER_CALL || started > until {
             return Ok(report);
         }
-        tokio::time::sleep(Duration::from_millis(limits::PRUNE_REST_MS)).await;
+        tokio::time::sleep(rest_after(started.elapsed())).await;
     }
 }
