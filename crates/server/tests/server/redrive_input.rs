@@ -76,7 +76,7 @@ async fn a_plan_that_makes_no_sense_is_refused_by_its_field() {
         (with(json!({"reprocessingOptions": []})), bad, "reprocessingOptions"),
         (options(json!({"batchSize": 0})), bad, "reprocessingOptions.batchSize"),
         (options(json!({"batchSize": "50"})), bad, "reprocessingOptions.batchSize"),
-        (options(json!({"concurrency": 257})), bad, "reprocessingOptions.concurrency"),
+        (options(json!({"concurrency": 513})), bad, "reprocessingOptions.concurrency"),
         (options(json!({"order": 1})), bad, "reprocessingOptions.order"),
         (options(json!({"prioritization": "asc"})), bad, "reprocessingOptions.prioritization"),
         (
