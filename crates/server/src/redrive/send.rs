@@ -262,12 +262,12 @@ impl<'a> Sending<'a> {
         let came = tokio::time::timeout(patience, async {
             tokio::select! {
                 Some(one) = out.join_next() => Came::Back(one),
-                found = looked(looking) => Came::Looked(found),
+                found = looked(looking) => Came::Looked(Box::new(found)),
             }
         });
         match came.await {
             Ok(Came::Back(one)) => self.collect(one),
-            Ok(Came::Looked(found)) => self.found(found),
+            Ok(Came::Looked(found)) => self.found(*found),
             Err(_) if self.done.is_empty() => {}
             Err(_) => {
                 let settle = std::mem::take(&mut self.done);
@@ -280,7 +280,7 @@ impl<'a> Sending<'a> {
 /// What was waited for.
 enum Came {
     Back(Result<Settled, JoinError>),
-    Looked(Result<Found, StoreError>),
+    Looked(Box<Result<Found, StoreError>>),
 }
 
 /// Waits for the look that is under way; for ever if there is none.
