@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lazaret_core::limits;
 use lazaret_core::retention::MaxCount;
 use lazaret_server::app::App;
 use lazaret_server::capture::capture;
