@@ -27,6 +27,16 @@ pub(crate) fn bench_args(bench_args: &[String]) -> Vec<String> {
     with_trailing(&["bench", "--locked", "--package", "lazaret-server", "--bench", "letters"], bench_args)
 }
 
+/// Everything into `target/screenshots`, or the pictures of the README into another folder.
+pub(crate) fn screenshots_args(into: Option<&str>) -> Vec<String> {
+    let args = ["run", "--locked", "--package", "lazaret-browser", "--bin", "screenshots"];
+    let trailing: Vec<String> = match into {
+        None => Vec::new(),
+        Some(folder) => ["--into", folder].map(str::to_owned).to_vec(),
+    };
+    with_trailing(&args, &trailing)
+}
+
 fn with_trailing(args: &[&str], trailing: &[String]) -> Vec<String> {
     let mut all: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     if !trailing.is_empty() {
@@ -80,6 +90,13 @@ mod tests {
             torture_args().join(" "),
             "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: redrive_kill:: --nocapture --test-threads=1"
         );
+    }
+
+    #[test]
+    fn screenshots_go_where_they_are_wished() {
+        let run = "run --locked --package lazaret-browser --bin screenshots";
+        assert_eq!(screenshots_args(None).join(" "), run);
+        assert_eq!(screenshots_args(Some("docs/images")).join(" "), format!("{run} -- --into docs/images"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask …`. Depends on next to nothing, because everyone who
 //! types the command waits for it to compile.
 
+mod axe;
 mod cargo;
 mod needs;
 mod python;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::needs::TEST_NEEDS;
+use crate::setup::Missing;
 use crate::task::{Task, USAGE};
 
 fn main() -> ExitCode {
@@ -45,13 +47,20 @@ fn run(task: Task) -> Result<()> {
         Task::Test { missing, test_args } => {
             setup::ensure(TEST_NEEDS, missing)?;
             python::ensure(missing)?;
+            axe::ensure(missing)?;
             cargo::run(&cargo::test_args(&test_args), &[])
         }
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),
         Task::Bench { bench_args } => cargo::run(&cargo::bench_args(&bench_args), &[]),
+        Task::Screenshots { into } => screenshots(into.as_deref()),
         Task::Tidy => tidy(),
         Task::Rules => rules(),
     }
+}
+
+fn screenshots(into: Option<&str>) -> Result<()> {
+    setup::ensure(TEST_NEEDS, Missing::Install)?;
+    cargo::run(&cargo::screenshots_args(into), &[])
 }
 
 /// Prints the command that repeats the run before anything can go wrong in it.

@@ -26,7 +26,15 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["python3-venv"],
         "keeps the packages that the tests need out of the machine's Python",
     ),
-    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs"),
+    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs, and fetches axe-core"),
+    need("Chromium", &["chromium"], &["chromium"], "shows the dashboard to the tests"),
+    need("its driver", &["chromedriver"], &["chromium-driver"], "lets the tests use that Chromium"),
+    need(
+        "a font",
+        &["/usr/share/fonts/*/*/DejaVuSans.ttf"],
+        &["fonts-dejavu-core"],
+        "makes the text of pages and their pictures the same everywhere",
+    ),
 ];
 
 /// One thing that has to be on the machine.

@@ -1,6 +1,7 @@
 //! The Python packages that the tests use: an S3 to write to, and a reader of Parquet that is not ours. They stand in an
 //! environment of their own in the user's cache; the machine's Python is never touched.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -39,10 +40,14 @@ pub(crate) fn ensure(on_missing: Missing) -> Result<()> {
     }
 }
 
-fn folder(cache: Option<std::ffi::OsString>, home: Option<std::ffi::OsString>) -> Option<PathBuf> {
-    let set = |path: Option<std::ffi::OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
-    let cache = set(cache).or_else(|| set(home).map(|home| home.join(".cache")))?;
-    Some(cache.join("lazaret-python"))
+fn folder(cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    Some(cache(cache_home, home)?.join("lazaret-python"))
+}
+
+/// The folder of the user's caches.
+pub(crate) fn cache(cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let set = |path: Option<OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
+    set(cache_home).or_else(|| set(home).map(|home| home.join(".cache")))
 }
 
 fn is_installed(folder: &Path) -> bool {

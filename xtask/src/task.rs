@@ -35,6 +35,12 @@ Tasks:
       Measure capture, listing, jobs and memory on a release build. All arguments go to
       the benchmark, for example: cargo xtask bench --only jobs
 
+  screenshots [--into FOLDER]
+      Start the demo and make a picture of every page, in light, in dark and as wide as a
+      phone, in target/screenshots.
+      --into FOLDER    only the pictures that the README shows, for example:
+                       cargo xtask screenshots --into docs/images
+
   tidy
       Check what the compiler does not: file lengths, module headers, states written
       into SQL, to-do marks without an issue. Also runs as a test.
@@ -53,6 +59,7 @@ pub(crate) enum Task {
     Test { missing: Missing, test_args: Vec<String> },
     Torture { rounds: NonZeroU32, seed: Option<u64> },
     Bench { bench_args: Vec<String> },
+    Screenshots { into: Option<String> },
     Tidy,
     Rules,
 }
@@ -78,6 +85,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Task, Misuse> {
         "test" => parse_test(rest),
         "torture" => parse_torture(rest),
         "bench" => Ok(parse_bench(rest)),
+        "screenshots" => parse_screenshots(rest),
         "tidy" => match rest.first() {
             None => Ok(Task::Tidy),
             Some(arg) => Err(unexpected("tidy", arg)),
@@ -127,6 +135,16 @@ fn parse_bench(args: &[String]) -> Task {
         _ => args,
     };
     Task::Bench { bench_args: bench_args.to_vec() }
+}
+
+fn parse_screenshots(args: &[String]) -> Result<Task, Misuse> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => Ok(Task::Screenshots { into: None }),
+        ["--into", folder] => Ok(Task::Screenshots { into: Some(folder.to_owned()) }),
+        ["--into"] => Err(Misuse("--into needs a folder".to_owned())),
+        ["--into", _, arg, ..] | [arg, ..] => Err(unexpected("screenshots", arg)),
+    }
 }
 
 fn number<N: FromStr>(flag: &str, value: Option<&str>) -> Result<N, Misuse>
@@ -197,6 +215,16 @@ mod tests {
         check("bench", bench(&[]));
         check("bench --letters 10000 100000", bench(&["--letters", "10000", "100000"]));
         check("bench -- --help", bench(&["--help"]));
+    }
+
+    #[test]
+    fn screenshots_may_be_put_elsewhere() {
+        check("screenshots", Ok(Task::Screenshots { into: None }));
+        let into = Some("docs/images".to_owned());
+        check("screenshots --into docs/images", Ok(Task::Screenshots { into }));
+        check("screenshots --into", Err("--into needs a folder"));
+        check("screenshots docs", Err("unexpected argument 'docs' for 'screenshots'"));
+        check("screenshots --into a b", Err("unexpected argument 'b' for 'screenshots'"));
     }
 
     #[test]

@@ -130,6 +130,9 @@ pub struct LetterRest {
     /// Lives that stand in files of the archive.
     #[serde(default)]
     pub older_lives: Vec<FileRow>,
+    /// Whether something in it is masked.
+    #[serde(default)]
+    pub redacted: bool,
 }
 
 /// Something that somebody decided about the letter.

@@ -304,6 +304,11 @@ impl ClassRules {
     }
 }
 
+/// How many words and phrases the built-in rules know for a class.
+pub fn builtin_phrases(class: ErrorClass) -> u64 {
+    class_builtin::phrases_of(class)
+}
+
 fn beginning(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -323,6 +328,13 @@ mod tests {
 
     fn rule(when: Conditions, class: ErrorClass) -> ClassRule {
         ClassRule::new(when, class).unwrap()
+    }
+
+    #[test]
+    fn every_class_but_the_unknown_one_has_words_of_its_own() {
+        for class in ErrorClass::ALL.into_iter().filter(|class| *class != ErrorClass::Unknown) {
+            assert!(builtin_phrases(class) > 5, "{class}: {}", builtin_phrases(class));
+        }
     }
 
     #[test]

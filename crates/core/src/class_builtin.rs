@@ -34,6 +34,11 @@ pub(crate) fn classify(error_type: &str, code: Option<&str>, message: &str) -> E
         .unwrap_or(ErrorClass::Unknown)
 }
 
+/// How many words and phrases speak for a class.
+pub(crate) fn phrases_of(class: ErrorClass) -> u64 {
+    phrases::count(class)
+}
+
 /// What the name of an error says for sure.
 fn class_of_name(name: &str) -> Option<ErrorClass> {
     if let Some(class) = phrases::named_in_full(&phrases::words(name)) {

@@ -20,6 +20,7 @@ mod family;
 mod frame;
 mod hash;
 mod language;
+mod lines;
 mod message;
 mod parts;
 mod root;
@@ -36,6 +37,7 @@ mod varied;
 
 pub use difference::{Difference, differences};
 pub use language::Language;
+pub use lines::{LineOrigin, TracedLine, traced_lines};
 pub use parts::Parts;
 pub use rules::{
     EmptyFingerprintRule, FingerprintRule, FingerprintRules, RuleConditions, RuleEffect, SplitBy,

@@ -15,6 +15,7 @@ mod logical;
 mod number;
 mod parse;
 mod pattern;
+mod reach;
 mod syntax;
 #[cfg(test)]
 mod tests;

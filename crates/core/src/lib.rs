@@ -23,6 +23,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod pattern;
 pub mod rca;
+pub mod redaction;
 pub mod redrive;
 pub mod replay;
 pub mod retention;

@@ -1,36 +1,37 @@
 //! `/api/v1` and the health routes: the router, and the layers that every request passes.
 
-mod admin;
-mod archive;
-mod audit;
-mod decisions;
-mod events;
-mod fields;
-mod groups;
+pub(crate) mod admin;
+pub(crate) mod archive;
+pub(crate) mod audit;
+pub(crate) mod decisions;
+pub(crate) mod events;
+pub(crate) mod fields;
+pub(crate) mod groups;
 pub(crate) mod guard;
-mod holds;
-mod incident_steps;
-mod incidents;
-mod letters;
+pub(crate) mod holds;
+pub(crate) mod incident_steps;
+pub(crate) mod incidents;
+pub(crate) mod letters;
 mod metrics;
 mod ndjson;
 pub mod openapi;
 pub(crate) mod problem;
-mod progress;
-mod receipts;
-mod redrive_problem;
-mod redrive_request;
-mod redrives;
+pub(crate) mod progress;
+pub(crate) mod receipts;
+pub(crate) mod redrive_problem;
+pub(crate) mod redrive_request;
+pub(crate) mod redrives;
 mod report;
-mod retention;
-mod retry;
-mod rules;
-mod series;
-mod sources;
-mod stats;
-mod suggest;
+pub(crate) mod retention;
+pub(crate) mod retry;
+pub(crate) mod reveal;
+pub(crate) mod rules;
+pub(crate) mod series;
+pub(crate) mod sources;
+pub(crate) mod stats;
+pub(crate) mod suggest;
 pub(crate) mod transfer;
-mod wire;
+pub(crate) mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
-use crate::ojs;
+use crate::{ojs, web};
 use problem::Problem;
 
 pub use problem::Code;
@@ -58,9 +59,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/openapi.json", get(openapi::document))
         .route("/api/v1/me", get(admin::me))
         .route("/api/v1/dead-letters", post(report::report).get(letters::list))
-        .route("/api/v1/dead-letters/count", post(letters::count))
-        .route("/api/v1/dead-letters/{id}", get(letters::show))
-        .route("/api/v1/dead-letters/{id}/body", get(letters::body))
+        .route("/api/v1/dead-letters/count", post(reveal::count))
+        .route("/api/v1/dead-letters/{id}", get(reveal::letter))
+        .route("/api/v1/dead-letters/{id}/body", get(reveal::body))
         .route("/api/v1/dead-letters/{id}/restore", post(decisions::restore))
         .route("/api/v1/dead-letters/{id}/retry", post(retry::retry))
         .route("/api/v1/dead-letters/{id}/edits", get(retry::edits))
@@ -69,8 +70,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/archive/restore", post(archive::restore::restore_many))
         .route("/api/v1/archive/files", get(archive::files))
         .route("/api/v1/archive/verify", post(archive::verify::verify))
-        .route("/api/v1/archive/{id}", get(archive::show))
-        .route("/api/v1/archive/{id}/body", get(archive::body))
+        .route("/api/v1/archive/{id}", get(reveal::archived))
+        .route("/api/v1/archive/{id}/body", get(reveal::archived_body))
         .route("/api/v1/archive/{id}/restore", post(archive::restore::restore_one))
         .route("/api/v1/holds", get(holds::list).post(holds::place))
         .route("/api/v1/holds/{id}", get(holds::show))
@@ -135,6 +136,7 @@ pub fn router(app: Arc<App>) -> Router {
         );
     }
     routes = ojs::add_to(routes);
+    routes = web::add_to(routes);
     if app.test_mode {
         routes = routes.route("/test/reset", post(admin::reset));
     }
@@ -151,6 +153,7 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(CatchPanicLayer::custom(guard::caught))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::frame))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), ojs::frame))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), web::frame))
         .with_state(app)
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use lazaret_core::class::ClassRules;
 use lazaret_core::fingerprint::FingerprintRules;
+use lazaret_core::redaction::Redactor;
 use lazaret_store::entropy::Entropy;
 use lazaret_store::{Store, StoreError};
 use tokio::sync::watch;
@@ -18,6 +19,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::destination::{Destination, Destinations};
 use crate::events::Readers;
+use crate::guesses::Guesses;
 use crate::metrics::Metrics;
 use crate::net::{host_of, is_loopback};
 use crate::retention::Pruner;
@@ -34,6 +36,8 @@ pub struct App {
     /// How letters are grouped, by the newest configuration: a request that began before a reload and goes on for
     /// minutes must not bring in letters by rules that all others have been regrouped away from.
     groups: Arc<RwLock<Arc<FingerprintRules>>>,
+    /// Masks what is shown; never what is stored, grouped or sent.
+    pub redactor: Arc<Redactor>,
     /// Where letters come from that nobody reports.
     pub sources: Arc<Sources>,
     /// Where letters go back to.
@@ -52,6 +56,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Takes away what limits push out.
     pub pruner: Arc<Pruner>,
+    /// Wrong tokens at the sign-in.
+    pub guesses: Arc<Guesses>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -71,6 +77,7 @@ impl App {
             store,
             rules: Arc::new(config.classes()),
             groups: Arc::new(RwLock::new(Arc::new(config.groups()))),
+            redactor: Arc::new(config.redactor()),
             destinations: Arc::new(Destinations::new(&config, &sources, &clock)),
             sources,
             archive: Arc::new(Archive::new(&config)),
@@ -83,6 +90,7 @@ impl App {
             readers: Arc::default(),
             metrics,
             pruner,
+            guesses: Arc::default(),
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;
@@ -97,7 +105,15 @@ impl App {
         let same_archive =
             self.config.archive == config.archive && self.config.archive_url() == config.archive_url();
         let archive = if same_archive { Arc::clone(&self.archive) } else { Arc::new(Archive::new(&config)) };
-        App { rules: Arc::new(config.classes()), sources, destinations, archive, config, ..self.clone() }
+        App {
+            rules: Arc::new(config.classes()),
+            redactor: Arc::new(config.redactor()),
+            sources,
+            destinations,
+            archive,
+            config,
+            ..self.clone()
+        }
     }
 
     /// The rules of grouping in force.

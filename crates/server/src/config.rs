@@ -14,6 +14,7 @@ mod jobs;
 mod layer;
 mod outbox;
 mod problem;
+mod redaction;
 mod redrive;
 mod replay;
 mod retention;
@@ -36,6 +37,7 @@ use std::path::{Path, PathBuf};
 use lazaret_core::class::{self, ClassRules, Conditions, EmptyRule, ErrorClass};
 use lazaret_core::fingerprint::{FingerprintRule, FingerprintRules};
 use lazaret_core::limits;
+use lazaret_core::redaction::Redactor;
 use lazaret_core::replay::ReplayRule;
 use lazaret_core::retention::Retention;
 
@@ -47,6 +49,7 @@ pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
 pub use outbox::OutboxSource;
 pub use problem::ConfigError;
+pub use redaction::RedactionConfig;
 pub use redrive::RedriveConfig;
 pub use retention::QueueConfig;
 pub use store_url::{PostgresUrl, StoreUrl};
@@ -82,6 +85,7 @@ pub struct Config {
     pub search: SearchConfig,
     pub events: EventsConfig,
     pub audit: AuditConfig,
+    pub redaction: RedactionConfig,
     pub archive: ArchiveConfig,
     pub jobs: JobsConfig,
     pub redrive: RedriveConfig,
@@ -274,6 +278,11 @@ impl Config {
         FingerprintRules::new(self.fingerprint_rules.clone(), in_app, library)
     }
 
+    /// The rules ready to mask with.
+    pub fn redactor(&self) -> Redactor {
+        self.redaction.redactor()
+    }
+
     /// The values that are masked where they are shown, by key: only to compare.
     pub(crate) fn secrets(&self) -> BTreeMap<String, &str> {
         let mut secrets = BTreeMap::new();
@@ -349,6 +358,7 @@ impl Default for Config {
             search: SearchConfig { bodies: true },
             events: EventsConfig { keep: limits::EVENTS_KEPT },
             audit: AuditConfig::default(),
+            redaction: RedactionConfig::default(),
             archive: ArchiveConfig::default(),
             jobs: JobsConfig::default(),
             redrive: RedriveConfig::default(),
@@ -394,6 +404,15 @@ impl ClassRule {
     pub fn new(when: Conditions, class: ErrorClass) -> Result<ClassRule, EmptyRule> {
         let rule = class::ClassRule::new(when.clone(), class)?;
         Ok(ClassRule { written: when, rule })
+    }
+
+    /// When it applies, as it was written.
+    pub fn when(&self) -> &Conditions {
+        &self.written
+    }
+
+    pub fn class(&self) -> ErrorClass {
+        self.rule.class()
     }
 }
 

@@ -4,13 +4,13 @@
 //! pass the same guards as those to the API; what the guards answer is put into the envelope of the specification here.
 
 mod about;
-mod admin;
+pub(crate) mod admin;
 mod dead_letter;
 mod events;
 mod jobs;
 pub(crate) mod origin;
-mod problem;
-mod queues;
+pub(crate) mod problem;
+pub(crate) mod queues;
 mod workers;
 
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 use problem::{Code, Problem};
 
 const MEDIA_TYPE: &str = "application/openjobspec+json";
@@ -193,10 +194,15 @@ impl FromRequest<Arc<App>> for Text {
 }
 
 /// A part of the path, as it came.
-type Part = Result<Path<String>, PathRejection>;
+pub(crate) type Part = Result<Path<String>, PathRejection>;
 
 /// Query parameters as they came, in order.
-type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+pub(crate) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// A job for whoever looks at it: with what is hidden masked.
+pub(crate) fn shown_job(app: &App, job: Job) -> Job {
+    Masker::new(&app.redactor).job(job)
+}
 
 /// A job for a list.
 fn job_value(job: &Job) -> Result<Box<RawValue>, Problem> {

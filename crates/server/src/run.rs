@@ -24,6 +24,7 @@ use crate::reload::{self, Live, Reloading};
 use crate::replay;
 use crate::retention;
 use crate::search;
+use crate::sessions;
 use crate::sources;
 
 /// How long a loop rests after a failure: a store that is away is not helped by being asked.
@@ -42,7 +43,7 @@ const YIELD: Duration = Duration::from_millis(5);
 /// How long a loop waits whose work nobody misses: events too many do no harm, and rules that are changed here wake it.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// How long a loop waits whose work comes up once a month.
+/// How long a loop waits whose work comes up once a month, or may as well be done later.
 const HOURLY: Duration = Duration::from_secs(3_600);
 
 /// Work that is done without being asked for.
@@ -63,10 +64,11 @@ enum Duty {
     Replay,
     Plans,
     AuditChain,
+    Sessions,
 }
 
 impl Duty {
-    const ALL: [Duty; 15] = [
+    const ALL: [Duty; 16] = [
         Duty::Operations,
         Duty::Unfrozen,
         Duty::Holds,
@@ -82,6 +84,7 @@ impl Duty {
         Duty::Replay,
         Duty::Plans,
         Duty::AuditChain,
+        Duty::Sessions,
     ];
 
     const fn name(self) -> &'static str {
@@ -101,6 +104,7 @@ impl Duty {
             Duty::Replay => "replay rules",
             Duty::Plans => "dropping plans that nobody launched",
             Duty::AuditChain => "linking the audit log",
+            Duty::Sessions => "forgetting sessions that are over",
         }
     }
 
@@ -121,6 +125,7 @@ impl Duty {
             Duty::Replay => replay::tick(app).await,
             Duty::Plans => redrive::drop_plans(app).await,
             Duty::AuditChain => audit::tick(app).await,
+            Duty::Sessions => sessions::tick(app).await,
         }
     }
 
@@ -140,7 +145,8 @@ impl Duty {
             | Duty::Months
             | Duty::Replay
             | Duty::Plans
-            | Duty::AuditChain => YIELD,
+            | Duty::AuditChain
+            | Duty::Sessions => YIELD,
             Duty::Prune => retention::rest_after(took),
         }
     }
@@ -162,7 +168,8 @@ impl Duty {
             | Duty::Prune
             | Duty::Room
             | Duty::Plans => SELDOM,
-            Duty::Months => HOURLY,
+            // They open nothing once they are over.
+            Duty::Months | Duty::Sessions => HOURLY,
         }
     }
 
@@ -194,7 +201,8 @@ impl Duty {
             | Duty::Room
             | Duty::Months
             | Duty::Plans
-            | Duty::AuditChain => self.idle(),
+            | Duty::AuditChain
+            | Duty::Sessions => self.idle(),
         }
     }
 
@@ -215,7 +223,8 @@ impl Duty {
             | Duty::Months
             | Duty::Replay
             | Duty::Plans
-            | Duty::AuditChain => false,
+            | Duty::AuditChain
+            | Duty::Sessions => false,
         }
     }
 }

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::ConnectInfo;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -195,10 +198,10 @@ pub async fn accept_live(live: &Arc<Live>, listener: TcpListener, ended: impl Fu
             () = &mut ended => break,
             () = make_room(live, &mut connections) => {}
         }
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = &mut ended => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, most likely: others have to end before the next can begin.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -207,7 +210,7 @@ pub async fn accept_live(live: &Arc<Live>, listener: TcpListener, ended: impl Fu
                 }
             },
         };
-        let connection = graceful.watch(connection(stream, Arc::clone(live)));
+        let connection = graceful.watch(connection(stream, peer, Arc::clone(live)));
         connections.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");
@@ -238,6 +241,7 @@ async fn make_room(live: &Live, connections: &mut JoinSet<()>) {
 
 fn connection(
     stream: TcpStream,
+    peer: SocketAddr,
     live: Arc<Live>,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Small answers must not wait for more to come.
@@ -254,7 +258,10 @@ fn connection(
         .serve_connection(
             TokioIo::new(Box::pin(stream)),
             // The router is looked up for each request: one connection may see many configurations.
-            service_fn(move |request| live.router().oneshot(request)),
+            service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(ConnectInfo(peer));
+                live.router().oneshot(request)
+            }),
         )
 }
 

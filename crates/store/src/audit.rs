@@ -29,3 +29,43 @@ pub struct AuditEntry {
     pub count: u64,
     pub reason: Option<String>,
 }
+
+/// A look at what is hidden from others, for the audit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// One letter, shown as it is.
+    Reveal { letter: LetterId, reason: String },
+    /// All letters of a filter, given out whole; the filter in its text form.
+    Export { filter: String },
+}
+
+impl Look {
+    /// What the audit log calls it.
+    pub const fn action(&self) -> &'static str {
+        match self {
+            Look::Reveal { .. } => "letter.revealed",
+            Look::Export { .. } => "letters.exported",
+        }
+    }
+
+    pub(crate) const fn letter(&self) -> Option<LetterId> {
+        match self {
+            Look::Reveal { letter, .. } => Some(*letter),
+            Look::Export { .. } => None,
+        }
+    }
+
+    pub(crate) fn filter(&self) -> Option<&str> {
+        match self {
+            Look::Reveal { .. } => None,
+            Look::Export { filter } => Some(filter),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Look::Reveal { reason, .. } => Some(reason),
+            Look::Export { .. } => None,
+        }
+    }
+}

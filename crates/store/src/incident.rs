@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_core::class::ErrorClass;
+use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::fingerprint::{Fingerprint, Parts};
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::{IncidentState, Unmoved};
@@ -24,6 +24,10 @@ pub struct Incident {
     pub template: String,
     /// The class of the letter that opened it.
     pub class: ErrorClass,
+    /// What its analysis says, if there is one.
+    pub analysed: Option<Category>,
+    /// Who looks after it.
+    pub assignee: Option<String>,
     /// Live letters whose present life belongs to it.
     pub letters: u64,
     pub by_status: BTreeMap<&'static str, u64>,
@@ -98,15 +102,29 @@ pub struct IncidentDetail {
     /// Every fingerprint that points to it, newest first, with what it is made of.
     pub fingerprints: Vec<(Fingerprint, Parts)>,
     pub affected: Affected,
-    /// Incidents of other fingerprints that look alike, best first, with how alike they are from 0 to 1.
-    pub similar: Vec<(Incident, f64)>,
+    /// Incidents of other fingerprints that look alike, best first.
+    pub similar: Vec<Similar>,
     pub record: IncidentRecord,
 }
+
+/// An incident that looks like another one, and what was found out about it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Similar {
+    pub incident: Incident,
+    /// How alike they are, from 0 to 1.
+    pub likeness: f64,
+    /// Its analysis that holds.
+    pub rca: Option<Rca>,
+    /// The last fix that was named for it.
+    pub fix: Option<Fix>,
+}
+
+/// How many incidents stand where; those that another one took over are none.
+pub type IncidentCounts = BTreeMap<IncidentState, u64>;
 
 /// What people wrote about an incident, and what happened to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct IncidentRecord {
-    pub assignee: Option<String>,
     /// Every revision of the analysis, oldest first; the last one holds.
     pub rcas: Vec<Rca>,
     /// Every fix that was named, oldest first.

@@ -34,6 +34,7 @@ mod rows;
 mod scan;
 mod series;
 mod session;
+mod sessions;
 mod sources;
 mod stats;
 mod suggest;
@@ -63,7 +64,7 @@ use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
-use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
@@ -165,6 +166,10 @@ impl Store for PostgresStore {
 
     async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
         self.readers.snapshot(query, |conn, asked| Box::pin(incidents::page(conn, asked))).await
+    }
+
+    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
+        self.readers.read((), |conn, ()| Box::pin(incidents::counts(conn))).await
     }
 
     async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {

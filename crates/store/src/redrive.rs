@@ -118,6 +118,8 @@ pub struct PlanCounts {
     /// that have such.
     pub older_outside: u64,
     pub older_lanes: Vec<String>,
+    /// Letters that go of each group, by its number; groups of which none goes are left out.
+    pub groups: BTreeMap<u32, u64>,
     /// The first `limits::PLAN_SAMPLES` letters that would go.
     pub samples: Vec<(LetterId, u32)>,
 }

@@ -24,6 +24,7 @@ mod retention;
 mod rows;
 mod scan;
 mod series;
+mod sessions;
 mod sources;
 mod stats;
 mod suggest;
@@ -56,7 +57,7 @@ use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::DataFolder;
-use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::{Committed, Move};
@@ -232,6 +233,10 @@ impl Store for SqliteStore {
 
     async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
         self.readers.read(move |conn| incidents::page(conn, &query)).await
+    }
+
+    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
+        self.readers.read(incidents::counts).await
     }
 
     async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {

@@ -14,7 +14,7 @@ use crate::audit::{Actor, AuditEntry};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
-use crate::incident::{IncidentDetail, IncidentPage, IncidentQuery};
+use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
@@ -24,6 +24,7 @@ use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 use crate::retention_store::RetentionStore;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
+use crate::session_store::SessionStore;
 use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
@@ -32,7 +33,9 @@ use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
-pub trait Store: RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug {
+pub trait Store:
+    RedriveStore + RetentionStore + SessionStore + SourceStore + Send + Sync + std::fmt::Debug
+{
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
     async fn insert(&self, batch: Vec<Admitted>) -> Result<Vec<Receipt>, StoreError>;
@@ -58,6 +61,9 @@ pub trait Store: RedriveStore + RetentionStore + SourceStore + Send + Sync + std
 
     /// Fetches one page of incidents in a total order.
     async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError>;
+
+    /// Counts incidents by where they stand; states without any are left out.
+    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError>;
 
     /// Fetches one incident whole.
     async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError>;

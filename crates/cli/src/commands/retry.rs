@@ -10,7 +10,7 @@ use lazaret_core::id::LetterId;
 use serde_json::json;
 
 use crate::answers::redrive::Redrive;
-use crate::client::{Client, Content};
+use crate::client::{Client, ClientError, Content};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Format, Screen, escape};
 use crate::prompt;
@@ -39,6 +39,11 @@ pub struct RetryArgs {
     /// Edit the body in $EDITOR first
     #[arg(long, conflicts_with = "body")]
     edit: bool,
+
+    /// Edit the body as it is, with what is masked; needs the role approver or admin, and a --reason, which the audit log
+    /// keeps. Without it, values that are masked have to be typed
+    #[arg(long, requires_all = ["edit", "reason"])]
+    reveal: bool,
 
     /// Send the content of this file in place of the body, `-` for stdin
     #[arg(long, value_name = "FILE")]
@@ -135,10 +140,18 @@ async fn edit_of(args: &RetryArgs, client: &Client) -> anyhow::Result<Option<Edi
     };
     if args.edit || args.body.is_some() {
         let id = args.id.to_string();
-        let captured = client.get(&["dead-letters", &id, "body"], &[]).await?;
+        let reveal = args.reason.iter().filter(|_| args.reveal);
+        let query: Vec<(&str, &str)> = reveal.map(|reason| ("reveal", reason.as_str())).collect();
+        let captured = client.get(&["dead-letters", &id, "body"], &query).await;
         edit.body = Some(match &args.body {
-            None => edit::in_editor(&captured.bytes)?,
-            Some(path) => edit::from_file(path, &captured.bytes)?,
+            None => edit::in_editor(&captured?.bytes)?,
+            Some(path) => match captured {
+                // A new body needs no look at the old one.
+                Err(ClientError::Refused(problem)) if problem.code == "withheld" => {
+                    edit::from_file(path, &[])?
+                }
+                captured => edit::from_file(path, &captured?.bytes)?,
+            },
         });
     }
     Ok(Some(edit))

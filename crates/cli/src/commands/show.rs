@@ -8,7 +8,7 @@ use clap::Args;
 use lazaret_core::id::LetterId;
 
 use crate::answers::{LetterRest, LetterSummary};
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, ClientError};
 use crate::failure::{Failure, Outcome};
 use crate::output::escape::is_harmful;
 use crate::output::{Format, Screen, moment};
@@ -20,7 +20,10 @@ Examples:
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --life 1
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --older      with lives that are in the archive
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body > event.json
-  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .retryHistory";
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .retryHistory
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --reveal --reason 'ticket 7: which card was charged'
+
+What is masked is shown as [redacted]; the stored letter never changes, and what is put back is the original.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -29,7 +32,7 @@ pub struct ShowArgs {
     #[arg(value_parser = LetterId::parse)]
     id: LetterId,
 
-    /// Write the exact bytes that were captured, and nothing else
+    /// Write the bytes that were captured, and nothing else; exactly unless something in them is masked
     #[arg(long)]
     body: bool,
 
@@ -44,6 +47,20 @@ pub struct ShowArgs {
     /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
     #[arg(long)]
     raw: bool,
+
+    /// Show what is masked too; needs the role approver or admin, and --reason
+    #[arg(long, requires = "reason")]
+    reveal: bool,
+
+    /// Why it is revealed, in 10 characters or more: the audit log keeps it
+    #[arg(long, value_name = "TEXT", requires = "reveal")]
+    reason: Option<String>,
+}
+
+impl ShowArgs {
+    fn reveal(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.reason.iter().filter(|_| self.reveal).map(|reason| ("reveal", reason.as_str()))
+    }
 }
 
 pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
@@ -52,11 +69,14 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
         if screen.format == Format::Json {
             return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
         }
-        let answer = body(&id, args.life, client).await?;
+        let answer = body(&id, &args, client).await?;
         return write_body(args.raw, &answer, screen);
     }
-    let older: &[(&str, &str)] = if args.older { &[("older", "true")] } else { &[] };
-    let answer = client.get(&["dead-letters", &id], older).await?;
+    let mut query: Vec<(&str, &str)> = args.reveal().collect();
+    if args.older {
+        query.push(("older", "true"));
+    }
+    let answer = client.get(&["dead-letters", &id], &query).await?;
     if screen.format == Format::Json {
         screen.json(answer.text()?)?;
         return Ok(Outcome::Done);
@@ -70,19 +90,41 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
             rest.lives.retain(|of| of.life == u64::from(life));
             rest.redrives.retain(|of| of.life == u64::from(life));
             rest.edits.retain(|of| of.life == u64::from(life));
-            Some(Payload::of(&body(&id, args.life, client).await?))
+            Some(match body(&id, &args, client).await {
+                Ok(body) => Payload::of(&body),
+                Err(error) if is_withheld(&error) => {
+                    Payload::Text("withheld: it is no text, so that nothing in it can be masked".into())
+                }
+                Err(error) => return Err(error),
+            })
         }
     };
     let payload = payload.unwrap_or(Payload::Text("null".into()));
     let layout = if args.raw { Layout::AsCaptured } else { Layout::Indented };
     let text = page(&letter, &rest, &payload.text(layout), screen, moment::now());
     screen.write(text.as_bytes())?;
+    tell_masked(&rest, &format!("lazaret show {id}"), screen);
     Ok(Outcome::Done)
 }
 
-async fn body(id: &str, life: Option<u32>, client: &Client) -> anyhow::Result<Answer> {
-    let life = life.map(|life| life.to_string());
-    let query: Vec<(&str, &str)> = life.iter().map(|life| ("life", life.as_str())).collect();
+/// Says how to see what is masked, if anything is.
+pub fn tell_masked(rest: &LetterRest, command: &str, screen: &Screen) {
+    if rest.redacted {
+        screen.note(&format!(
+            "some values are masked; who may reveal sees them with {command} --reveal --reason WHY"
+        ));
+    }
+}
+
+/// Whether the server keeps a body back because it cannot mask it.
+fn is_withheld(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ClientError::Refused(problem)) if problem.code == "withheld")
+}
+
+async fn body(id: &str, args: &ShowArgs, client: &Client) -> anyhow::Result<Answer> {
+    let life = args.life.map(|life| life.to_string());
+    let life = life.iter().map(|life| ("life", life.as_str()));
+    let query: Vec<(&str, &str)> = life.chain(args.reveal()).collect();
     Ok(client.get(&["dead-letters", id, "body"], &query).await?)
 }
 

@@ -118,15 +118,20 @@ impl Server {
         Server::start_as(desk, &[&["serve", "--listen", "127.0.0.1:0"], args].concat())
     }
 
+    /// Starts the server and keeps what it logs in a file.
+    pub fn start_logging(desk: Desk, log: &Path) -> Server {
+        let log = std::fs::File::create(log).unwrap();
+        Server::start_telling(desk, &["serve", "--listen", "127.0.0.1:0"], log.into())
+    }
+
     /// Starts a command that serves and waits for the line that says where it listens.
     pub fn start_as(desk: Desk, args: &[&str]) -> Server {
-        let mut child = desk
-            .command(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        Server::start_telling(desk, args, Stdio::null())
+    }
+
+    fn start_telling(desk: Desk, args: &[&str], log: Stdio) -> Server {
+        let mut child =
+            desk.command(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();

@@ -432,6 +432,13 @@ pub(crate) fn named_vaguely(name: &str) -> Option<ErrorClass> {
     TABLE.first_row(name)
 }
 
+/// How many phrases there are for a class, over all tables.
+pub(crate) fn count(class: ErrorClass) -> u64 {
+    let tables = [NAMES, VAGUE_NAMES, FULL_NAMES, LOCKED_OUT, THROTTLES, MACHINE_MESSAGES, MESSAGES];
+    let rows = tables.into_iter().flatten().filter(|(known, _)| *known == class);
+    rows.map(|(_, phrases)| phrases.split(',').count() as u64).sum()
+}
+
 type Table = &'static [(ErrorClass, &'static str)];
 
 struct Phrase {

@@ -55,6 +55,18 @@ impl PathCondition {
         &self.text
     }
 
+    /// Whether the answer could tell something of a value under a hidden name.
+    pub fn may_see(&self, is_hidden: &dyn Fn(&str) -> bool) -> bool {
+        // A whole object or list is compared with all that is below it.
+        let whole = match &self.wanted {
+            Wanted::Anything => false,
+            Wanted::Exactly(value) | Wanted::Either(value, _) => {
+                matches!(value, Json::List(_) | Json::Object(_))
+            }
+        };
+        whole || self.query.may_see(is_hidden)
+    }
+
     /// Whether the document has what is wanted.
     pub fn is_met_by(&self, document: &Json<'_>) -> Result<bool, OutOfSteps> {
         let found = match &self.wanted {

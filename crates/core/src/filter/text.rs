@@ -24,10 +24,11 @@ impl Filter {
     }
 }
 
-/// The canonical text, which `from_text` reads back to the same filter.
-impl fmt::Display for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut tokens = Vec::new();
+impl Filter {
+    /// The terms of the canonical text in their order. Each is a filter's text by itself, and all of them together say
+    /// the same as the filter.
+    pub fn terms(&self) -> Vec<String> {
+        let mut terms = Vec::new();
         for key in Key::ALL {
             for (sign, side) in [("", Side::Include), ("-", Side::Exclude)] {
                 let values = self.values(key, side);
@@ -37,19 +38,26 @@ impl fmt::Display for Filter {
                 let name = key.name(Form::Text);
                 match key.kind() {
                     // Words hold nothing but letters and digits, so they need neither key nor quotes.
-                    Kind::Words if key == Key::Text => tokens.extend(values),
-                    Kind::Words => tokens.push(format!("{sign}{name}:{}", quote(values.join(" ")))),
+                    Kind::Words if key == Key::Text => terms.extend(values),
+                    Kind::Words => terms.push(format!("{sign}{name}:{}", quote(values.join(" ")))),
                     Kind::Parts | Kind::Paths => {
-                        tokens.extend(values.into_iter().map(|one| format!("{sign}{name}:{}", quote(one))));
+                        terms.extend(values.into_iter().map(|one| format!("{sign}{name}:{}", quote(one))));
                     }
                     Kind::List | Kind::Single => {
                         let values: Vec<String> = values.into_iter().map(quote).collect();
-                        tokens.push(format!("{sign}{name}:{}", values.join(",")));
+                        terms.push(format!("{sign}{name}:{}", values.join(",")));
                     }
                 }
             }
         }
-        f.write_str(&tokens.join(" "))
+        terms
+    }
+}
+
+/// The canonical text, which `from_text` reads back to the same filter.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.terms().join(" "))
     }
 }
 

@@ -65,19 +65,24 @@ impl<'a> Backtrace<'a> {
     pub fn read(text: &'a str, rules: &FingerprintRules) -> Option<Backtrace<'a>> {
         let lines = excerpt::lines(text);
         let language = lines.iter().find_map(|line| detect(line))?;
-        let mut causes = match language {
-            Language::Java => java::causes(&lines, rules),
-            Language::Python => python::causes(&lines, rules),
-            Language::Go => go::causes(&lines, rules),
-            Language::Node => node::causes(&lines, rules),
-            Language::DotNet => dotnet::causes(&lines, rules),
-            Language::Rust => rust::causes(&lines, rules),
-            Language::Ruby => ruby::causes(&lines, rules),
-            Language::Php => php::causes(&lines, rules),
-            Language::Elixir => elixir::causes(&lines, rules),
-        };
+        let mut causes = causes(language, &lines, rules);
         causes.retain(|cause| !cause.is_empty());
         (!causes.is_empty()).then_some(Backtrace { language, causes })
+    }
+}
+
+/// What lines of a language tell.
+pub(super) fn causes<'a>(language: Language, lines: &[&'a str], rules: &FingerprintRules) -> Vec<Cause<'a>> {
+    match language {
+        Language::Java => java::causes(lines, rules),
+        Language::Python => python::causes(lines, rules),
+        Language::Go => go::causes(lines, rules),
+        Language::Node => node::causes(lines, rules),
+        Language::DotNet => dotnet::causes(lines, rules),
+        Language::Rust => rust::causes(lines, rules),
+        Language::Ruby => ruby::causes(lines, rules),
+        Language::Php => php::causes(lines, rules),
+        Language::Elixir => elixir::causes(lines, rules),
     }
 }
 
@@ -101,7 +106,7 @@ const SIGNS: Parts =
     Parts::of(&["Traceback (", ".go:", ".s:", ":in ", ".ex:", ".exs:", ".erl:", ".eex:", ".heex:"]);
 
 /// The language that one line gives away.
-fn detect(line: &str) -> Option<Language> {
+pub(super) fn detect(line: &str) -> Option<Language> {
     let line = line.trim_start();
     if let Some(call) = line.strip_prefix("at ") {
         return detect_at(call);

@@ -56,6 +56,7 @@ pub async fn run(sizes: &[usize]) {
             waits.push(started.elapsed());
         }
         report("statistics", waits, &mut medians, &before);
+        super::pages::run(&bed, &mut medians, &before).await;
         before = medians;
         let resident = resident_mib();
         bed.app.store.close().await.expect("the store closes");

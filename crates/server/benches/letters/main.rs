@@ -9,6 +9,7 @@ mod jobs;
 mod jobs_floor;
 mod jobs_load;
 mod lists;
+mod pages;
 mod postgres;
 mod postgres_floor;
 mod postgres_jobs;

@@ -18,10 +18,11 @@ use super::wire::AuditBody;
 use crate::access::{Caller, Role};
 use crate::app::App;
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 use crate::tokens;
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct MeBody {
+pub(crate) struct MeBody {
     pub actor: String,
     #[schema(value_type = String)]
     pub role: &'static str,
@@ -33,7 +34,7 @@ pub(super) struct MeBody {
 
 /// Says who the caller is.
 #[utoipa::path(get, path = "/api/v1/me", tag = "administration", responses((status = 200, body = MeBody)))]
-pub(super) async fn me(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Json<MeBody> {
+pub(crate) async fn me(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Json<MeBody> {
     Json(MeBody {
         actor: caller.name,
         role: caller.role.name(),
@@ -44,7 +45,7 @@ pub(super) async fn me(State(app): State<Arc<App>>, Extension(caller): Extension
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AuditList {
+pub(crate) struct AuditList {
     pub items: Vec<AuditBody>,
     /// Pass it as `before` for the next page; null on the last one.
     pub next_before: Option<u64>,
@@ -61,7 +62,7 @@ pub(super) struct AuditList {
     ),
     responses((status = 200, body = AuditList))
 )]
-pub(super) async fn audit(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<AuditList>, Problem> {
+pub(crate) async fn audit(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<AuditList>, Problem> {
     let (mut limit, mut before) = (limits::PAGE_ROWS, None);
     for (key, value) in pairs?.0 {
         match key.as_str() {
@@ -80,17 +81,20 @@ pub(super) async fn audit(State(app): State<Arc<App>>, pairs: Pairs) -> Result<J
     }
     let entries = app.store.audit(before, limit).await?;
     let next_before = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.position);
-    Ok(Json(AuditList { items: entries.into_iter().map(AuditBody::from).collect(), next_before }))
+    let masker = Masker::new(&app.redactor);
+    let mut items: Vec<AuditBody> = entries.into_iter().map(AuditBody::from).collect();
+    items.iter_mut().for_each(|item| item.hide(&masker));
+    Ok(Json(AuditList { items, next_before }))
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct TokenList {
+pub(crate) struct TokenList {
     pub items: Vec<TokenBody>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TokenBody {
+pub(crate) struct TokenBody {
     pub id: String,
     pub name: String,
     pub role: String,
@@ -102,7 +106,7 @@ pub(super) struct TokenBody {
 
 /// Lists tokens; their texts are not kept anywhere.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "administration", responses((status = 200, body = TokenList)))]
-pub(super) async fn tokens(State(app): State<Arc<App>>) -> Result<Json<TokenList>, Problem> {
+pub(crate) async fn tokens(State(app): State<Arc<App>>) -> Result<Json<TokenList>, Problem> {
     let items = app
         .store
         .tokens()
@@ -122,7 +126,7 @@ pub(super) async fn tokens(State(app): State<Arc<App>>) -> Result<Json<TokenList
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TokenWish {
+pub(crate) struct TokenWish {
     /// Who or what will use it; the audit log shows this name.
     pub name: String,
     /// producer, viewer, operator, approver or admin
@@ -131,7 +135,7 @@ pub(super) struct TokenWish {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CreatedToken {
+pub(crate) struct CreatedToken {
     pub id: String,
     pub name: String,
     #[schema(value_type = String)]
@@ -149,7 +153,7 @@ pub(super) struct CreatedToken {
     request_body = TokenWish,
     responses((status = 201, body = CreatedToken), (status = 400, description = "bad_request"))
 )]
-pub(super) async fn create_token(
+pub(crate) async fn create_token(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -183,7 +187,7 @@ pub(super) async fn create_token(
     params(("id" = String, Path)),
     responses((status = 204), (status = 404, description = "not_found"))
 )]
-pub(super) async fn revoke_token(
+pub(crate) async fn revoke_token(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -200,7 +204,7 @@ pub(super) async fn revoke_token(
 
 /// Empties a store that was made in test mode.
 #[utoipa::path(post, path = "/test/reset", tag = "test mode", responses((status = 204)))]
-pub(super) async fn reset(State(app): State<Arc<App>>) -> Result<StatusCode, Problem> {
+pub(crate) async fn reset(State(app): State<Arc<App>>) -> Result<StatusCode, Problem> {
     app.store.reset().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,7 +1,7 @@
 //! The archive: what was pushed out or deleted, found by the same filter, shown whole, brought back.
 
-pub(super) mod restore;
-pub(super) mod verify;
+pub(crate) mod restore;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 
@@ -14,13 +14,16 @@ use lazaret_core::filter::Filter;
 use lazaret_core::id::{FileId, LetterId};
 use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
+use lazaret_core::redaction::Redactor;
 use lazaret_store::archive::{ArchiveQuery, Archived};
 use lazaret_store::page::{LetterHistory, Original};
 use lazaret_store::transfer::Exported;
 
 use super::groups;
 use super::holds;
-use super::letters::{Pairs, body_response, once, parse_id, parse_life, parse_limit, unknown_parameter};
+use super::letters::{
+    Pairs, body_response, masked, once, parse_id, parse_life, parse_limit, unknown_parameter,
+};
 use super::problem::{Code, Problem};
 use super::retry::edits_of;
 use super::wire::archive::{ArchiveList, ArchivedBody, ArchivedEntry, FileList, RemovalBody};
@@ -31,6 +34,7 @@ use super::wire::{LetterSummary, ScanBody};
 use crate::app::App;
 use crate::archive::{self, ArchiveError};
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 
 /// The numbers of these lists among those that have cursors.
 const LETTERS: u8 = 41;
@@ -56,7 +60,7 @@ const PAGE_KEYS: [&str; 3] = ["place", "limit", "cursor"];
         (status = 503, description = "archive_unavailable")
     )
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<ArchiveList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<ArchiveList>, Problem> {
     let Query(pairs) = pairs?;
     let (page, asked): (Vec<_>, Vec<_>) =
         pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).partition(|(key, _)| PAGE_KEYS.contains(key));
@@ -75,11 +79,13 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
     let limit = limit.unwrap_or(limits::PAGE_ROWS);
     let query = ArchiveQuery { filter, place, now: app.clock.now(), before, limit };
     let page = archive::search(&app, query).await?;
-    Ok(Json(ArchiveList {
+    let mut list = ArchiveList {
         items: page.letters.into_iter().map(ArchivedBody::from).collect(),
         next_cursor: page.next.map(|entry| cursor::seal(LETTERS, hash, RawKey { value: entry, id: [0; 16] })),
         scan: page.scan.map(ScanBody::from),
-    }))
+    };
+    list.hide(&Masker::new(&app.redactor));
+    Ok(Json(list))
 }
 
 /// A place of the archive by its name.
@@ -109,71 +115,95 @@ fn hash(filter: &Filter, place: Option<Place>) -> [u8; 8] {
     get,
     path = "/api/v1/archive/{id}",
     tag = "archive",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("reveal" = Option<String>, Query, description = "Why what is masked has to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+    ),
     responses(
         (status = 200, body = ArchivedEntry),
+        (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
+        (status = 403, description = "forbidden: the role may not reveal"),
         (status = 404, description = "not_found"),
         (status = 409, description = "not_archived: it is live"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )
 )]
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ArchivedEntry>, Problem> {
     let id = parse_id(id)?;
+    entry(&app, id, &app.redactor).await.map(Json)
+}
+
+/// One letter of the archive whole, as a redactor lets it be seen.
+pub(crate) async fn entry(
+    app: &App,
+    id: LetterId,
+    redactor: &Arc<Redactor>,
+) -> Result<ArchivedEntry, Problem> {
     let Some(archived) = app.store.archived_letter(id).await? else {
-        return Err(not_archived(&app, id).await?);
+        return Err(not_archived(app, id).await?);
     };
-    let Some(exported) = archive::read_letter(&app, id).await? else {
-        return Err(not_archived(&app, id).await?);
+    let Some(exported) = archive::read_letter(app, id).await? else {
+        return Err(not_archived(app, id).await?);
     };
     let (history, original) = opened(&archived, exported);
     let Some(original) = original else { return Err(Problem::no_letter(id)) };
     let beside = Beside {
         redrives: app.store.redrives_of(id).await?.into_iter().map(LetterRedriveBody::from).collect(),
-        edits: edits_of(&app, id, Bodies::LeftOut).await?,
-        holds: holds::of_letter(&app, id).await?,
+        edits: edits_of(app, id, Bodies::LeftOut, redactor).await?,
+        holds: holds::of_letter(app, id).await?,
         older_lives: Vec::new(),
     };
-    let mut letter = LetterEntry::new(history, original, beside, |subject| groups::group(&app, subject));
+    let letter = LetterEntry::new(history, original, beside, |subject| groups::group(app, subject));
+    let mut letter = masked(letter, redactor).await?;
     letter.summary.allowed_actions = super::wire::archive::summary(&archived).allowed_actions;
-    Ok(Json(ArchivedEntry { letter, archive: RemovalBody::from(archived) }))
+    Ok(ArchivedEntry { letter, archive: RemovalBody::from(archived) })
 }
 
-/// Gives the exact bytes of the original of a letter of the archive.
+/// Gives the bytes of the original of a letter of the archive: exactly, unless something in them is masked.
 #[utoipa::path(
     get,
     path = "/api/v1/archive/{id}/body",
     tag = "archive",
-    params(("id" = String, Path), ("life" = Option<u32>, Query, description = "The last life unless given")),
+    params(
+        ("id" = String, Path),
+        ("life" = Option<u32>, Query, description = "The last life unless given"),
+        ("reveal" = Option<String>, Query, description = "Why the exact bytes have to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+    ),
     responses(
-        (status = 200, description = "The bytes as they were captured, with their SHA-256 in `Lazaret-Sha256`", content_type = "application/octet-stream"),
+        (status = 200, description = "The bytes as they were captured, with their SHA-256 in `Lazaret-Sha256`. With something masked there is `Lazaret-Redacted: true` in its place: they are other bytes", content_type = "application/octet-stream"),
+        (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
+        (status = 403, description = "forbidden: the role may not reveal; withheld: the body is no text, so that nothing in it can be masked"),
         (status = 404, description = "not_found"),
         (status = 409, description = "not_archived: it is live"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )
 )]
-pub(super) async fn body(
+pub(crate) async fn body(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
     pairs: Pairs,
 ) -> Result<Response, Problem> {
     let id = parse_id(id)?;
-    let life = parse_life(pairs)?;
+    let original = found_original(&app, id, parse_life(pairs)?).await?;
+    body_response(original, &app.redactor).await
+}
+
+/// The original of a life of a letter of the archive.
+pub(crate) async fn found_original(app: &App, id: LetterId, life: Option<u32>) -> Result<Original, Problem> {
     if app.store.archived_letter(id).await?.is_none() {
-        return Err(not_archived(&app, id).await?);
+        return Err(not_archived(app, id).await?);
     }
-    let Some(exported) = archive::read_letter(&app, id).await? else {
-        return Err(not_archived(&app, id).await?);
+    let Some(exported) = archive::read_letter(app, id).await? else {
+        return Err(not_archived(app, id).await?);
     };
     let wanted = life.unwrap_or(exported.letter.life);
-    match original_of(exported, wanted) {
-        Some(original) => Ok(body_response(original)),
-        None => Err(Problem::new(Code::NotFound, format!("letter {id} has no life {wanted}"))),
-    }
+    original_of(exported, wanted)
+        .ok_or_else(|| Problem::new(Code::NotFound, format!("letter {id} has no life {wanted}")))
 }
 
 /// The original of one life of a letter that was read.
@@ -194,7 +224,7 @@ fn opened(archived: &Archived, exported: Exported) -> (LetterHistory, Option<Ori
 }
 
 /// A live letter with the lives and attempts that stand in files.
-pub(super) async fn whole_history(app: &App, id: LetterId) -> Result<Option<LetterHistory>, Problem> {
+pub(crate) async fn whole_history(app: &App, id: LetterId) -> Result<Option<LetterHistory>, Problem> {
     let Some(mut history) = app.store.history(id).await? else { return Ok(None) };
     for older in archive::read_older(app, id).await? {
         history.lives.extend(older.lives.into_iter().map(|(life, _)| life));
@@ -206,7 +236,7 @@ pub(super) async fn whole_history(app: &App, id: LetterId) -> Result<Option<Lett
 }
 
 /// The original of one life of a live letter, the present one unless said.
-pub(super) async fn whole_original(
+pub(crate) async fn whole_original(
     app: &App,
     id: LetterId,
     life: Option<u32>,
@@ -230,7 +260,7 @@ pub(super) async fn whole_original(
     ),
     responses((status = 200, body = FileList), (status = 400, description = "bad_cursor or bad_request"))
 )]
-pub(super) async fn files(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<FileList>, Problem> {
+pub(crate) async fn files(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<FileList>, Problem> {
     let (mut limit, mut cursor) = (None, None);
     for (key, value) in pairs?.0 {
         match key.as_str() {
@@ -257,16 +287,20 @@ pub(super) async fn files(State(app): State<Arc<App>>, pairs: Pairs) -> Result<J
 }
 
 /// A letter in short, wherever it is.
-pub(super) async fn summary(app: &App, id: LetterId) -> Result<Option<LetterSummary>, Problem> {
+pub(crate) async fn summary(app: &App, id: LetterId) -> Result<Option<LetterSummary>, Problem> {
     if let Some(history) = app.store.history(id).await? {
-        return Ok(Some(LetterSummary::from(&history.letter)));
+        return Ok(Some(LetterSummary::shown(&history.letter, &Masker::new(&app.redactor))));
     }
     let archived = app.store.archived_letter(id).await?;
-    Ok(archived.as_ref().map(super::wire::archive::summary))
+    Ok(archived.as_ref().map(|archived| {
+        let mut letter = super::wire::archive::summary(archived);
+        letter.hide(&Masker::new(&app.redactor));
+        letter
+    }))
 }
 
 /// Why there is no live letter of this id: it never was, or where it is now.
-pub(super) async fn no_live_letter(app: &App, id: LetterId) -> Problem {
+pub(crate) async fn no_live_letter(app: &App, id: LetterId) -> Problem {
     match app.store.archived_letter(id).await {
         Ok(Some(archived)) => gone(&archived),
         Ok(None) => Problem::no_letter(id),

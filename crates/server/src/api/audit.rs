@@ -15,7 +15,7 @@ use crate::audit::{self, Verdict};
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct VerdictBody {
+pub(crate) struct VerdictBody {
     /// Whether every entry that is linked is what was written, and none is missing.
     pub intact: bool,
     /// Entries that were looked at; with a fault, up to there.
@@ -32,7 +32,7 @@ pub(super) struct VerdictBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct FaultBody {
+pub(crate) struct FaultBody {
     pub position: u64,
     /// The entry that stands there, if one does.
     pub id: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct FaultBody {
         (status = 409, description = "no_audit_key: this server has no key to check it with")
     )
 )]
-pub(super) async fn verify(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<VerdictBody>, Problem> {
+pub(crate) async fn verify(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<VerdictBody>, Problem> {
     if let Some((key, _)) = pairs?.0.first() {
         return Err(unknown_parameter(key, &[]));
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Extension, Path, State};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::filter::Filter;
@@ -20,20 +19,22 @@ use serde_json::{Map, Value};
 use super::archive::no_live_letter;
 use super::guard::{RequestId, actor};
 use super::letters::{parse_id, read_filter};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Located, Problem};
+use super::reveal::may_ask;
 use super::wire::{LetterSummary, OperationBody};
 use crate::access::Caller;
 use crate::app::App;
 use crate::archive;
 use crate::operations;
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 use crate::retention::{self, Policies};
 
 /// Skipped letters that are named in an answer.
 const SKIPPED_SHOWN: usize = 100;
 
 /// Decides on one letter. The body may hold a reason; a hold needs one.
-pub(super) async fn by_id(
+pub(crate) async fn by_id(
     verb: Verb,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
@@ -97,7 +98,9 @@ pub(super) async fn by_id(
         Some(letter) => Some(Letter { place: Place::Deleted, ..letter }),
         None => found(&app, id).await?,
     };
-    after.as_ref().map(|letter| Json(LetterSummary::from(letter))).ok_or_else(|| Problem::no_letter(id))
+    let masker = Masker::new(&app.redactor);
+    let shown = after.as_ref().map(|letter| Json(LetterSummary::shown(letter, &masker)));
+    shown.ok_or_else(|| Problem::no_letter(id))
 }
 
 /// The letter, live or archived.
@@ -121,7 +124,7 @@ async fn found(app: &App, id: LetterId) -> Result<Option<Letter>, StoreError> {
         (status = 409, description = "not_allowed, or replaced: its key belongs to another letter or job by now")
     )
 )]
-pub(super) async fn restore(
+pub(crate) async fn restore(
     state: State<Arc<App>>,
     caller: Extension<Caller>,
     request: Extension<RequestId>,
@@ -132,13 +135,13 @@ pub(super) async fn restore(
 }
 
 /// Decides on all letters that match, if they are as many as expected.
-pub(super) async fn by_filter(
+pub(crate) async fn by_filter(
     verb: Verb,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Located<OperationBody>, Problem> {
     let mut body = read_object(&body?)?;
     let reason = take_reason(&mut body, verb)?;
     if verb == Verb::Delete && reason.is_none() {
@@ -159,6 +162,7 @@ pub(super) async fn by_filter(
         }
     };
     nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
+    may_ask(&app, &caller, &filter)?;
     let decision = Decision {
         verb,
         actor: actor(&caller, &request),
@@ -186,7 +190,7 @@ pub(super) async fn by_filter(
     let location = HeaderValue::from_str(&format!("/api/v1/operations/{}", operation.id))
         .unwrap_or(HeaderValue::from_static("/api/v1/operations"));
     let body = Json(OperationBody::new(operation, skipped));
-    Ok((status, [(header::LOCATION, location)], body).into_response())
+    Ok((status, [(header::LOCATION, location)], body))
 }
 
 /// Shows how far an operation is.
@@ -197,7 +201,7 @@ pub(super) async fn by_filter(
     params(("id" = String, Path)),
     responses((status = 200, body = OperationBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn operation(
+pub(crate) async fn operation(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<OperationBody>, Problem> {
@@ -207,11 +211,13 @@ pub(super) async fn operation(
         return Err(Problem::new(Code::NotFound, format!("operation {id} does not exist")));
     };
     let skipped = app.store.skipped(id, SKIPPED_SHOWN).await?;
-    Ok(Json(OperationBody::new(operation, skipped)))
+    let mut body = OperationBody::new(operation, skipped);
+    body.hide(&Masker::new(&app.redactor));
+    Ok(Json(body))
 }
 
 /// A body that is an object, or nothing at all.
-pub(super) fn read_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+pub(crate) fn read_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
@@ -258,7 +264,7 @@ fn take_filter(body: &mut Map<String, Value>) -> Result<Filter, Problem> {
     }
 }
 
-pub(super) fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
+pub(crate) fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
     match body.keys().next() {
         Some(key) => Err(Problem::new(Code::BadRequest, format!("the field `{}` is unknown", shown(key)))
             .hint(format!("known: {}", known.join(", ")))),

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, header};
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
+use lazaret_store::session_store::StoredSession;
 
 use super::letters::{Pairs, once, parse_limit};
 use super::problem::{Code, Problem};
@@ -57,9 +58,10 @@ struct Asked {
         (status = 503, description = "too_many_readers")
     )
 )]
-pub(super) async fn events(
+pub(crate) async fn events(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    session: Option<Extension<StoredSession>>,
     headers: HeaderMap,
     pairs: Pairs,
 ) -> Result<Response, Problem> {
@@ -77,11 +79,13 @@ pub(super) async fn events(
         return Err(Problem::new(Code::BadRequest, "a stream has no limit")
             .hint("ask for a page with Accept: application/json"));
     }
-    let body = reader::follow(&app, caller, asked.selection, place).map_err(|TooManyReaders(max)| {
-        Problem::new(Code::TooManyReaders, format!("{max} readers follow the events, and no more may"))
-            .retry_after(RETRY_AFTER_S)
-            .hint("poll with Accept: application/json")
-    })?;
+    let session = session.map(|Extension(session)| session);
+    let body =
+        reader::follow(&app, caller, session, asked.selection, place).map_err(|TooManyReaders(max)| {
+            Problem::new(Code::TooManyReaders, format!("{max} readers follow the events, and no more may"))
+                .retry_after(RETRY_AFTER_S)
+                .hint("poll with Accept: application/json")
+        })?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -172,7 +176,7 @@ async fn poll(app: &App, asked: &Asked, place: u64) -> Result<EventPage, Problem
                 return Ok(page);
             }
             if asked.selection.takes(event, app.clock.now()) {
-                page.items.push(EventMessage::from(event));
+                page.items.push(EventMessage::new(event, &app.redactor));
             }
             page.next = event.position;
         }

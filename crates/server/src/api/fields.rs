@@ -12,7 +12,7 @@ use crate::raw_json::shown;
 
 /// An object of a body, as far as it has not been taken out yet. A null is as good as nothing.
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     left: Map<String, Value>,
     /// What its fields stand under, with a dot at the end.
     under: String,
@@ -161,12 +161,12 @@ impl Fields {
     }
 }
 
-pub(super) fn without_nul(path: &str, text: String) -> Result<String, Problem> {
+pub(crate) fn without_nul(path: &str, text: String) -> Result<String, Problem> {
     if text.contains('\0') { Err(bad(path, "holds a NUL, which no text needs")) } else { Ok(text) }
 }
 
 /// A whole number within a range.
-pub(super) fn number(path: &str, value: &Value, range: RangeInclusive<u32>) -> Result<u32, Problem> {
+pub(crate) fn number(path: &str, value: &Value, range: RangeInclusive<u32>) -> Result<u32, Problem> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
     number.filter(|number| range.contains(number)).ok_or_else(|| {
         wrong(path, &format!("a whole number from {} to {}", range.start(), range.end()), value)
@@ -174,11 +174,11 @@ pub(super) fn number(path: &str, value: &Value, range: RangeInclusive<u32>) -> R
 }
 
 /// A field that cannot be taken as it is.
-pub(super) fn bad(path: &str, problem: impl std::fmt::Display) -> Problem {
+pub(crate) fn bad(path: &str, problem: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, format!("{path} {problem}")).with("field", path)
 }
 
-pub(super) fn wrong(path: &str, expected: &str, value: &Value) -> Problem {
+pub(crate) fn wrong(path: &str, expected: &str, value: &Value) -> Problem {
     let given = match value {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
@@ -190,7 +190,7 @@ pub(super) fn wrong(path: &str, expected: &str, value: &Value) -> Problem {
 }
 
 /// One of the known words.
-pub(super) fn word<T>(
+pub(crate) fn word<T>(
     path: &str,
     text: &str,
     parse: impl FnOnce(&str) -> Option<T>,

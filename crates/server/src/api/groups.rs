@@ -5,6 +5,6 @@ use lazaret_core::fingerprint::{self, Grouping, Subject};
 use crate::app::App;
 
 /// Works out the group of a failure.
-pub(super) fn group(app: &App, subject: Subject<'_>) -> Grouping {
+pub(crate) fn group(app: &App, subject: Subject<'_>) -> Grouping {
     fingerprint::group(subject, &app.groups())
 }

@@ -1,4 +1,5 @@
-//! What every request passes: a request id and a time limit, the host, the origin, the token, the permission table.
+//! What every request passes: a request id and a time limit, the host, the origin, the token or the session, the
+//! permission table.
 
 use lazaret_core::limits;
 use std::sync::{Arc, OnceLock};
@@ -9,12 +10,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
 use lazaret_store::audit::Actor;
+use lazaret_store::session_store::StoredSession;
 
 use super::problem::{Code, Problem};
 use crate::access::{self, Caller, Denied, Permission, Role};
 use crate::app::App;
 use crate::net::{host_of, is_loopback};
-use crate::ojs;
+use crate::{ojs, sessions, web};
 
 const REQUEST_ID: &str = "x-request-id";
 
@@ -27,7 +29,7 @@ pub(crate) struct RequestId(pub String);
 struct Route(Arc<OnceLock<String>>);
 
 /// The outermost layer: gives the request its id, bounds its time, and logs how it ended.
-pub(super) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = request_id(&app, request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -65,13 +67,13 @@ fn request_id(app: &App, headers: &HeaderMap) -> String {
 }
 
 /// A panic is a bug of ours: the caller learns that much, the log the rest.
-pub(super) fn caught(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+pub(crate) fn caught(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a request handler panicked");
     Problem::new(Code::Internal, "this should not have happened").hint("see the server's log").into_response()
 }
 
 /// Refuses requests that were meant for another host, and changes that a foreign page asks a browser for.
-pub(super) async fn screen(
+pub(crate) async fn screen(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
@@ -115,7 +117,7 @@ fn serves(app: &App, authority: &str) -> bool {
 }
 
 /// Lets a request through if its caller may use the route.
-pub(super) async fn permit(
+pub(crate) async fn permit(
     State(app): State<Arc<App>>,
     path: MatchedPath,
     mut request: Request,
@@ -131,18 +133,24 @@ pub(super) async fn permit(
     if permission == Permission::Open {
         return Ok(next.run(request).await);
     }
-    let token = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim());
-    let caller = app.access.admit(token).map_err(|denied| match denied {
-        Denied::NoToken => Problem::new(Code::Unauthorized, "a token is needed")
-            .hint("send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one"),
-        Denied::UnknownToken => Problem::new(Code::Unauthorized, "this token is unknown or was revoked"),
-    })?;
+    let caller = match app.access.admit(bearer(request.headers())) {
+        Ok(caller) => caller,
+        Err(Denied::UnknownToken) => {
+            return Err(Problem::new(Code::Unauthorized, "this token is unknown or was revoked"));
+        }
+        Err(Denied::NoToken) => match signed_in(&app, session_cookie(&request)).await? {
+            Some((session, caller)) => {
+                request.extensions_mut().insert(session);
+                caller
+            }
+            None if web::is_page(request.uri().path()) => return Ok(web::sign_in::ask(&request)),
+            None => {
+                return Err(Problem::new(Code::Unauthorized, "a token is needed").hint(
+                    "send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one",
+                ));
+            }
+        },
+    };
     if !caller.role.may(permission) {
         let (role, needs) = (caller.role.name(), permission.name());
         return Err(Problem::new(
@@ -150,12 +158,35 @@ pub(super) async fn permit(
             format!("the role {role} may not do this: it needs `{needs}`"),
         ));
     }
+    super::reveal::may_ask_by(&app, &caller, request.uri().query())?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The cookie of a session, where one counts: for pages, and for what pages read from the API. A program that changes
+/// something shows its token, so that no foreign page can make a browser do it.
+fn session_cookie(request: &Request) -> Option<String> {
+    let path = request.uri().path();
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD) && path.starts_with("/api/");
+    if !reads && !web::is_page(path) {
+        return None;
+    }
+    web::viewer::cookie_in(request.headers(), sessions::COOKIE)
+}
+
+async fn signed_in(app: &App, cookie: Option<String>) -> Result<Option<(StoredSession, Caller)>, Problem> {
+    let Some(cookie) = cookie else { return Ok(None) };
+    Ok(sessions::find(app, &cookie).await?.map(|(session, holder)| (session, holder.caller)))
+}
+
 /// Refuses who lacks a permission that a part of the request asks for, and says who has it.
-pub(super) fn may(caller: &Caller, permission: Permission) -> Result<(), Problem> {
+pub(crate) fn may(caller: &Caller, permission: Permission) -> Result<(), Problem> {
     if caller.role.may(permission) {
         return Ok(());
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Extension, Path, State};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::cursor::{self, RawKey};
@@ -19,12 +18,14 @@ use lazaret_store::hold::{HoldOn, HoldPlaced, HoldRecord, HoldState, NewHold};
 use super::fields::{Fields, bad};
 use super::guard::{RequestId, actor};
 use super::letters::{Pairs, once, parse_limit, read_filter, unknown_parameter};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Located, Problem};
+use super::reveal::may_ask;
 use super::wire::hold::{HoldDetail, HoldList, HoldRecordBody};
 use crate::access::Caller;
 use crate::app::App;
 use crate::holds;
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 
 /// The numbers of these lists among those that have cursors.
 const HOLDS: u8 = 60;
@@ -44,15 +45,19 @@ const LETTERS: u8 = 61;
         (status = 409, description = "count_mismatch: nothing is held; too_many_holds")
     )
 )]
-pub(super) async fn place(
+pub(crate) async fn place(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Located<HoldRecordBody>, Problem> {
     let at = app.clock.now();
     let mut fields = Fields::read(&body?)?;
     let on = read_on(&mut fields)?;
+    match &on {
+        HoldOn::Letter(_) => {}
+        HoldOn::Filter { filter, .. } | HoldOn::Standing(filter) => may_ask(&app, &caller, filter)?,
+    }
     let reason = read_reason(&mut fields)?;
     let until = read_until(&mut fields, at)?;
     fields.end()?;
@@ -74,7 +79,7 @@ pub(super) async fn place(
     let status = if hold.state == HoldState::Placing { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("/api/v1/holds/{id}"))
         .unwrap_or(HeaderValue::from_static("/api/v1/holds"));
-    Ok((status, [(header::LOCATION, location)], Json(HoldRecordBody::from(hold))).into_response())
+    Ok((status, [(header::LOCATION, location)], Json(HoldRecordBody::from(hold))))
 }
 
 /// What is to be held; exactly one way of saying it.
@@ -188,7 +193,7 @@ async fn found(app: &App, id: HoldId) -> Result<HoldRecord, Problem> {
     ),
     responses((status = 200, body = HoldList), (status = 400, description = "bad_request or bad_cursor"))
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<HoldList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<HoldList>, Problem> {
     let (mut limit, mut cursor, mut ended) = (None, None, None);
     for (key, value) in pairs?.0 {
         match key.as_str() {
@@ -212,10 +217,10 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
         .last()
         .filter(|_| more)
         .map(|last| cursor::seal(HOLDS, hash, RawKey { value: 0, id: *last.id.bytes() }));
-    Ok(Json(HoldList { items: holds.into_iter().map(HoldRecordBody::from).collect(), next_cursor }))
+    Ok(Json(HoldList { items: holds.into_iter().map(|hold| shown_hold(&app, hold)).collect(), next_cursor }))
 }
 
-pub(super) fn parse_flag(key: &str, value: &str) -> Result<bool, Problem> {
+pub(crate) fn parse_flag(key: &str, value: &str) -> Result<bool, Problem> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -243,7 +248,7 @@ fn parse_hold(id: Result<Path<String>, PathRejection>) -> Result<HoldId, Problem
     ),
     responses((status = 200, body = HoldDetail), (status = 400, description = "bad_id, bad_request or bad_cursor"), (status = 404, description = "not_found"))
 )]
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
     pairs: Pairs,
@@ -278,7 +283,7 @@ pub(super) async fn show(
         // One that was freed in between is left out.
         items.extend(super::archive::summary(&app, letter).await?);
     }
-    Ok(Json(HoldDetail { hold: hold.into(), items, next_cursor }))
+    Ok(Json(HoldDetail { hold: shown_hold(&app, hold), items, next_cursor }))
 }
 
 /// Releases a hold: its letters are free unless another one is on them.
@@ -296,13 +301,13 @@ pub(super) async fn show(
         (status = 409, description = "hold_ended: it was released before, or ran out")
     )
 )]
-pub(super) async fn release(
+pub(crate) async fn release(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
     id: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
+) -> Result<(StatusCode, Json<HoldRecordBody>), Problem> {
     let id = parse_hold(id)?;
     let mut fields = Fields::read(&body?)?;
     let reason = fields.reason("reason")?;
@@ -322,11 +327,17 @@ pub(super) async fn release(
     }
     let hold = found(&app, id).await?;
     let status = if hold.state == HoldState::Releasing { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(HoldRecordBody::from(hold))).into_response())
+    Ok((status, Json(HoldRecordBody::from(hold))))
 }
 
 /// The holds that a letter is under, oldest first.
-pub(super) async fn of_letter(app: &App, id: LetterId) -> Result<Vec<HoldRecordBody>, Problem> {
+pub(crate) async fn of_letter(app: &App, id: LetterId) -> Result<Vec<HoldRecordBody>, Problem> {
     let holds = app.store.holds_of(id).await?;
     Ok(holds.into_iter().map(HoldRecordBody::from).collect())
+}
+
+fn shown_hold(app: &App, hold: HoldRecord) -> HoldRecordBody {
+    let mut body = HoldRecordBody::from(hold);
+    body.hide(&Masker::new(&app.redactor));
+    body
 }

@@ -30,7 +30,7 @@ use crate::app::App;
 type Entered = Result<Json<IncidentEntry>, Problem>;
 
 /// Who asks, in what, about which incident.
-pub(super) struct Asking {
+pub(crate) struct Asking {
     app: Arc<App>,
     caller: Caller,
     request: RequestId,
@@ -98,7 +98,7 @@ impl Asking {
         (status = 409, description = "not_allowed: it was revised too often")
     )
 )]
-pub(super) async fn diagnose(
+pub(crate) async fn diagnose(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -129,7 +129,7 @@ pub(super) async fn diagnose(
         (status = 409, description = "rca_required, or decision_required for a business error")
     )
 )]
-pub(super) async fn fix(
+pub(crate) async fn fix(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -172,7 +172,7 @@ pub(super) async fn fix(
         (status = 409, description = "not_allowed: letters of it wait or are under way")
     )
 )]
-pub(super) async fn close(
+pub(crate) async fn close(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -195,7 +195,7 @@ pub(super) async fn close(
     request_body(content = Object, description = "`{\"assignee\": \"anna\"}`, or null for nobody"),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_request"), (status = 404, description = "not_found"))
 )]
-pub(super) async fn assign(
+pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -226,7 +226,7 @@ pub(super) async fn assign(
     request_body(content = Object, description = "`{\"text\": \"…\"}`"),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_request"), (status = 404, description = "not_found"))
 )]
-pub(super) async fn note(
+pub(crate) async fn note(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -251,17 +251,27 @@ pub(super) async fn note(
         (status = 404, description = "not_found")
     )
 )]
-pub(super) async fn document(
+pub(crate) async fn document(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
-    let detail = find(&app, parse_incident(id)?).await?;
+    let text = document_of(&find(&app, parse_incident(id)?).await?);
+    let markdown = HeaderValue::from_static("text/markdown; charset=utf-8");
+    let headers = [
+        (header::CONTENT_TYPE, markdown),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    Ok((headers, app.redactor.text(&text).into_owned()).into_response())
+}
+
+/// The same as a text.
+pub(crate) fn document_of(detail: &IncidentDetail) -> String {
     let (incident, record) = (&detail.incident, &detail.record);
     let error = match incident.template.as_str() {
         "" => incident.error_type.clone(),
         template => format!("{}: {template}", incident.error_type),
     };
-    let document = Document {
+    Document {
         letter_type: &incident.letter_type,
         opened_at: incident.first_seen_at,
         letters: incident.letters,
@@ -270,13 +280,8 @@ pub(super) async fn document(
         // One that does not hold any more is history, not the fix.
         fix: record.fixes.last().filter(|_| record.fix_at.is_some()),
         redriven_at: record.redriven_at,
-    };
-    let markdown = HeaderValue::from_static("text/markdown; charset=utf-8");
-    let headers = [
-        (header::CONTENT_TYPE, markdown),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    ];
-    Ok((headers, document.render()).into_response())
+    }
+    .render()
 }
 
 /// What the analysis says, if there is one.

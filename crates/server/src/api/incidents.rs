@@ -30,6 +30,7 @@ use super::wire::record::RecordBody;
 use super::wire::redrive::RedriveBody;
 use crate::app::App;
 use crate::raw_json::shown;
+use crate::redaction::Masker;
 
 /// Two days: last night's incident is still in sight.
 const SPARKLINE_HOURS: i64 = 48;
@@ -60,7 +61,7 @@ const KEYS: [&str; 9] = ["state", "type", "errorType", "class", "text", "since",
     ),
     responses((status = 200, body = IncidentList), (status = 400, description = "bad_request or bad_cursor"))
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<IncidentList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<IncidentList>, Problem> {
     let asked = Asked::read(pairs?.0)?;
     let now = app.clock.now();
     let (sort, hash) = (asked.sort.unwrap_or_default(), asked.hash());
@@ -68,9 +69,12 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
     let ids: Vec<IncidentId> = page.incidents.iter().map(|incident| incident.id).collect();
     let span = Span::last(Step::Hour, SPARKLINE_HOURS, now);
     let lines = lines_of(&app, span, ids).await?;
+    let masker = Masker::new(&app.redactor);
     let items = page.incidents.into_iter().map(|incident| {
         let sparkline = Sparkline::new(span, lines.get(&incident.id.to_string()));
-        IncidentBody::new(incident, sparkline)
+        let mut body = IncidentBody::new(incident, sparkline);
+        body.hide(&masker);
+        body
     });
     Ok(Json(IncidentList {
         items: items.collect(),
@@ -89,25 +93,30 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
     params(("id" = String, Path)),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_id"), (status = 404, description = "not_found"))
 )]
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<IncidentEntry>, Problem> {
     shown_whole(&app, parse_incident(id)?).await.map(Json)
 }
 
-pub(super) fn parse_incident(id: Result<Path<String>, PathRejection>) -> Result<IncidentId, Problem> {
+pub(crate) fn parse_incident(id: Result<Path<String>, PathRejection>) -> Result<IncidentId, Problem> {
     let Path(text) = id?;
     Ok(IncidentId::parse(&text)?)
 }
 
-pub(super) async fn find(app: &App, id: IncidentId) -> Result<IncidentDetail, Problem> {
+pub(crate) async fn find(app: &App, id: IncidentId) -> Result<IncidentDetail, Problem> {
     app.store.incident(id).await?.ok_or_else(|| Problem::no_incident(id))
 }
 
 /// One incident with everything that is known of it.
-pub(super) async fn shown_whole(app: &App, id: IncidentId) -> Result<IncidentEntry, Problem> {
-    let detail = find(app, id).await?;
+pub(crate) async fn shown_whole(app: &App, id: IncidentId) -> Result<IncidentEntry, Problem> {
+    whole(app, find(app, id).await?).await
+}
+
+/// The same of one that was found already.
+pub(crate) async fn whole(app: &App, detail: IncidentDetail) -> Result<IncidentEntry, Problem> {
+    let id = detail.incident.id;
     let query = RedriveQuery { incident: Some(id), limit: REDRIVES_SHOWN, ..RedriveQuery::default() };
     let redrives = app.store.redrives(query).await?;
     let redrives = redrives.into_iter().map(|redrive| RedriveBody::new(redrive, None)).collect();
@@ -116,16 +125,16 @@ pub(super) async fn shown_whole(app: &App, id: IncidentId) -> Result<IncidentEnt
     let span = Span::last(Step::Hour, SERIES_HOURS, now);
     let line = lines_of(app, span, vec![id]).await?.remove(&id.to_string());
     let sparkline = Sparkline::new(Span::last(Step::Hour, SPARKLINE_HOURS, now), line.as_ref());
-    let mut incident = IncidentBody::new(detail.incident, sparkline);
-    incident.category = record.rca.as_ref().map(|rca| rca.category).or(incident.category);
-    Ok(IncidentEntry {
-        incident,
+    let mut entry = IncidentEntry {
+        incident: IncidentBody::new(detail.incident, sparkline),
         record,
         fingerprints: detail.fingerprints.into_iter().map(FingerprintBody::from).collect(),
         affected: AffectedBody::from(detail.affected),
         series: SeriesBody::new(span, line),
         similar: detail.similar.into_iter().map(SimilarBody::from).collect(),
-    })
+    };
+    entry.hide(&Masker::new(&app.redactor));
+    Ok(entry)
 }
 
 /// The lines of incidents by their ids.

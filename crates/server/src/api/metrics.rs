@@ -18,7 +18,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
     tag = "health",
     responses((status = 200, content_type = "text/plain", body = String))
 )]
-pub(super) async fn metrics(
+pub(crate) async fn metrics(
     State(app): State<Arc<App>>,
 ) -> Result<([(header::HeaderName, &'static str); 1], String), Problem> {
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics::text(&app).await?))

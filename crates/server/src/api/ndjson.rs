@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::problem::{Code, Problem, too_large};
 
 /// The content types that mean lines of JSON.
-pub(super) const MEDIA_TYPES: [&str; 4] =
+pub(crate) const MEDIA_TYPES: [&str; 4] =
     ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
 
 /// The lines of a body as they arrive.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     body: Body,
     bounds: LineBounds,
     bytes: usize,
@@ -26,7 +26,7 @@ pub(super) struct Lines {
 
 /// How much is read before it is too much.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LineBounds {
+pub(crate) struct LineBounds {
     pub bytes_max: usize,
     pub line_bytes_max: usize,
 }
@@ -74,7 +74,7 @@ impl Lines {
 }
 
 /// A value as a line of an answer.
-pub(super) fn line(value: &impl Serialize) -> Bytes {
+pub(crate) fn line(value: &impl Serialize) -> Bytes {
     // Our own shapes have texts for keys and cannot fail; a blank line is passed over by whoever reads lines.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
@@ -82,7 +82,7 @@ pub(super) fn line(value: &impl Serialize) -> Bytes {
 }
 
 /// Why a body ended before its end.
-pub(super) fn half_sent(error: &(dyn std::error::Error + 'static)) -> Problem {
+pub(crate) fn half_sent(error: &(dyn std::error::Error + 'static)) -> Problem {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<tower_http::timeout::TimeoutError>() {

@@ -192,6 +192,6 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Gives this document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "administration", responses((status = 200)))]
-pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
+pub(crate) async fn document() -> Json<utoipa::openapi::OpenApi> {
     Json(openapi())
 }

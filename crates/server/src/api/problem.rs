@@ -26,6 +26,7 @@ pub enum Code {
     ReasonRequired,
     Unauthorized,
     Forbidden,
+    Withheld,
     ForeignOrigin,
     NotFound,
     MethodNotAllowed,
@@ -58,6 +59,7 @@ pub enum Code {
     StoreBusy,
     StoreFull,
     TooManyReaders,
+    TooManyGuesses,
     FileMissing,
     FileCorrupt,
     ArchiveUnavailable,
@@ -81,6 +83,7 @@ impl Code {
             Code::ReasonRequired => ("reason_required", StatusCode::BAD_REQUEST),
             Code::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED),
             Code::Forbidden => ("forbidden", StatusCode::FORBIDDEN),
+            Code::Withheld => ("withheld", StatusCode::FORBIDDEN),
             Code::ForeignOrigin => ("foreign_origin", StatusCode::FORBIDDEN),
             Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
             Code::MethodNotAllowed => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
@@ -114,6 +117,7 @@ impl Code {
             Code::StoreBusy => ("store_busy", StatusCode::SERVICE_UNAVAILABLE),
             Code::StoreFull => ("store_full", StatusCode::SERVICE_UNAVAILABLE),
             Code::TooManyReaders => ("too_many_readers", StatusCode::SERVICE_UNAVAILABLE),
+            Code::TooManyGuesses => ("too_many_guesses", StatusCode::TOO_MANY_REQUESTS),
             // The storage behind us gave a bad answer, or none that would get better by itself.
             Code::FileMissing => ("file_missing", StatusCode::BAD_GATEWAY),
             Code::FileCorrupt => ("file_corrupt", StatusCode::BAD_GATEWAY),
@@ -123,8 +127,11 @@ impl Code {
     }
 }
 
+/// An answer of its own status, with the address of what it shows.
+pub(crate) type Located<T> = (StatusCode, [(http::HeaderName, HeaderValue); 1], Json<T>);
+
 /// A problem on its way to the caller.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Problem {
     code: Code,
     detail: String,
@@ -153,6 +160,34 @@ impl Problem {
         self
     }
 
+    /// When it is worth trying again, in seconds.
+    pub fn wait_s(&self) -> Option<u32> {
+        self.retry_after_s
+    }
+
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.code.facts().1
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The field that is wrong, where it is known.
+    pub fn field(&self) -> Option<&str> {
+        self.extra.get("field").and_then(Value::as_str)
+    }
+
+    /// How many letters there are, where another number was expected.
+    pub fn count(&self) -> Option<u64> {
+        self.extra.get("count").and_then(Value::as_u64)
+    }
+
     /// What is told where no problem document can be sent any more.
     pub fn text(&self) -> &str {
         &self.detail
@@ -172,6 +207,8 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (name, status) = self.code.facts();
+        // A page shows the same in its own way.
+        let kept = self.clone();
         let mut body = self.extra;
         body.insert("type".into(), format!("urn:lazaret:{name}").into());
         body.insert("title".into(), status.canonical_reason().unwrap_or("Error").into());
@@ -190,6 +227,7 @@ impl IntoResponse for Problem {
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response.extensions_mut().insert(kept);
         response
     }
 }
@@ -319,7 +357,7 @@ impl From<BytesRejection> for Problem {
     }
 }
 
-pub(super) fn too_large() -> Problem {
+pub(crate) fn too_large() -> Problem {
     Problem::new(Code::TooLarge, "the body is larger than this server takes")
         .hint("send less at once, or raise limits.body_bytes_max")
 }

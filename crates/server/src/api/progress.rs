@@ -14,13 +14,13 @@ use crate::app::App;
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ProgressBody {
+pub(crate) struct ProgressBody {
     pub body_index: BodyIndexBody,
     pub regrouping: RegroupingBody,
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct RegroupingBody {
+pub(crate) struct RegroupingBody {
     /// The revision that every letter has by now.
     pub revision: String,
     /// The one that is on its way, if any.
@@ -38,7 +38,7 @@ pub(super) struct RegroupingBody {
     tag = "health",
     responses((status = 200, body = ProgressBody))
 )]
-pub(super) async fn progress(
+pub(crate) async fn progress(
     State(app): State<Arc<App>>,
     pairs: Pairs,
 ) -> Result<Json<ProgressBody>, Problem> {

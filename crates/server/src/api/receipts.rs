@@ -19,14 +19,14 @@ use crate::app::App;
 use crate::redrive::{self, NotRedriven, ReceiptGiven, ReceiptOutcome, Received};
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct ReceiptAnswers {
+pub(crate) struct ReceiptAnswers {
     /// In the order of the receipts.
     pub items: Vec<ReceiptAnswer>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ReceiptAnswer {
+pub(crate) struct ReceiptAnswer {
     pub letter_id: String,
     pub life: u32,
     /// resolved, relapsed, late (another life, or it has come to its end: nothing moved), unknown or refused
@@ -50,7 +50,7 @@ pub(super) struct ReceiptAnswer {
         (status = 409, description = "not_allowed: the one letter belongs to a job")
     )
 )]
-pub(super) async fn receive(
+pub(crate) async fn receive(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,

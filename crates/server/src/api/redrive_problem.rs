@@ -10,7 +10,7 @@ use super::wire::redrive::allowed;
 use crate::redrive::{NotRedriven, ShutIncident};
 
 /// The gate is shut for one incident, for this reason.
-pub(super) fn shut(shut: Shut, incident: IncidentId, reason: String) -> Problem {
+pub(crate) fn shut(shut: Shut, incident: IncidentId, reason: String) -> Problem {
     let named = json!([{
         "id": incident.to_string(),
         "url": incident_url(incident),
@@ -23,7 +23,7 @@ pub(super) fn shut(shut: Shut, incident: IncidentId, reason: String) -> Problem 
         .hint(shut.hint())
 }
 
-pub(super) fn incident_url(incident: IncidentId) -> String {
+pub(crate) fn incident_url(incident: IncidentId) -> String {
     format!("/api/v1/incidents/{incident}")
 }
 
@@ -105,7 +105,7 @@ impl From<NotRedriven> for Problem {
     }
 }
 
-pub(super) fn filter_required() -> Problem {
+pub(crate) fn filter_required() -> Problem {
     Problem::new(Code::FilterRequired, "a filter is needed")
         .hint(r#"send {"filter":{"queue":"billing"}}, {"letters":["…"]}, or {"all":true,"expectedCount":12} for everything"#)
 }

@@ -16,7 +16,7 @@ use crate::redrive::{Selection, Wanted};
 
 /// What a plan is asked for.
 #[derive(Debug)]
-pub(super) struct PlanAsked {
+pub(crate) struct PlanAsked {
     pub selection: Selection,
     pub expected: Option<u64>,
     pub wanted: Wanted,
@@ -25,12 +25,12 @@ pub(super) struct PlanAsked {
 
 /// When options are stated: some hold for good once there is a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     Plan,
     Launch,
 }
 
-pub(super) fn read_plan(mut fields: Fields) -> Result<PlanAsked, Problem> {
+pub(crate) fn read_plan(mut fields: Fields) -> Result<PlanAsked, Problem> {
     let (wanted, criteria) = take_wanted(&mut fields, Moment::Plan)?;
     let expected = fields.count("expectedCount")?;
     let selection = take_selection(&mut fields, criteria, expected)?;
@@ -89,7 +89,7 @@ fn read_letters(values: &[Value]) -> Result<Vec<LetterId>, Problem> {
 }
 
 /// How it is to go, and the criteria that narrow the filter.
-pub(super) fn take_wanted(fields: &mut Fields, moment: Moment) -> Result<(Wanted, Option<Filter>), Problem> {
+pub(crate) fn take_wanted(fields: &mut Fields, moment: Moment) -> Result<(Wanted, Option<Filter>), Problem> {
     let mut wanted = Wanted {
         pace: take_pace(fields)?,
         canary: fields.number("canary", 0..=limits::CANARY_LETTERS_MAX)?,
@@ -121,7 +121,7 @@ fn take_pace(fields: &mut Fields) -> Result<Option<Pace>, Problem> {
     fields.take("pace").map(|value| read_pace(&value)).transpose()
 }
 
-pub(super) fn read_pace(value: &Value) -> Result<Pace, Problem> {
+pub(crate) fn read_pace(value: &Value) -> Result<Pace, Problem> {
     let expected = format!(
         "a whole number of letters a minute from 1 to {}, \"unlimited\" or \"critical\"",
         limits::PACE_PER_MINUTE_MAX

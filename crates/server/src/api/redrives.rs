@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Extension, Path, State};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::cursor::{self, RawKey};
@@ -18,19 +17,22 @@ use sha2::{Digest, Sha256};
 use super::fields::{Fields, bad, word};
 use super::guard::{RequestId, actor};
 use super::letters::{Pairs, once, parse_limit, unknown_parameter};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Located, Problem};
 use super::redrive_request::{Moment, read_pace, read_plan, take_wanted};
+use super::reveal::may_ask;
 use super::wire::redrive::{RedriveBody, RedriveLetterBody, RedriveLetterList, RedriveList};
 use crate::access::{Caller, Permission};
 use crate::app::App;
 use crate::raw_json::shown;
-use crate::redrive::{self, Glass, LaunchRequest, NotRedriven, PlanRequest};
+use crate::redaction::Masker;
+use crate::redrive::{self, Glass, LaunchRequest, NotRedriven, PlanRequest, Selection};
 
 /// The numbers of these lists among those that have cursors.
 const REDRIVES: u8 = 50;
 const LETTERS: u8 = 51;
 
-pub(super) type Answered = Result<Response, Problem>;
+/// A redrive with its address.
+pub(crate) type Answered = Result<Located<RedriveBody>, Problem>;
 
 /// Says what would happen, and sends nothing.
 #[utoipa::path(
@@ -45,13 +47,17 @@ pub(super) type Answered = Result<Response, Problem>;
         (status = 422, description = "too_broad")
     )
 )]
-pub(super) async fn plan(
+pub(crate) async fn plan(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
     body: Result<Bytes, BytesRejection>,
 ) -> Answered {
     let asked = read_plan(Fields::read(&body?)?)?;
+    match &asked.selection {
+        Selection::Filter(filter) => may_ask(&app, &caller, filter)?,
+        Selection::Letters(_) | Selection::All { .. } => {}
+    }
     let request = PlanRequest {
         selection: asked.selection,
         expected: asked.expected,
@@ -62,7 +68,7 @@ pub(super) async fn plan(
     let planned = redrive::plan(&app, request).await?;
     let location = location(planned.redrive.id);
     let body = RedriveBody::new(planned.redrive, Some(planned.plan));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(body)).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(body)))
 }
 
 /// Launches a plan, if as many letters would go as its count says.
@@ -79,7 +85,7 @@ pub(super) async fn plan(
         (status = 409, description = "count_mismatch, redrive_state, plan_expired, no_way_back, rca_required, fix_required, decision_required or poison")
     )
 )]
-pub(super) async fn launch(
+pub(crate) async fn launch(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -101,14 +107,14 @@ pub(super) async fn launch(
 }
 
 /// Whether the caller may pass the gate by force.
-pub(super) fn glass(caller: &Caller) -> Glass {
+pub(crate) fn glass(caller: &Caller) -> Glass {
     if caller.role.may(Permission::Administer) { Glass::InReach } else { Glass::OutOfReach }
 }
 
 /// A redrive with its address.
-pub(super) fn accepted(redrive: Redrive, status: StatusCode) -> Response {
+pub(crate) fn accepted(redrive: Redrive, status: StatusCode) -> Located<RedriveBody> {
     let location = location(redrive.id);
-    (status, [(header::LOCATION, location)], Json(RedriveBody::whole(redrive))).into_response()
+    (status, [(header::LOCATION, location)], Json(RedriveBody::whole(redrive)))
 }
 
 fn location(id: RedriveId) -> HeaderValue {
@@ -130,7 +136,7 @@ fn location(id: RedriveId) -> HeaderValue {
     ),
     responses((status = 200, body = RedriveList), (status = 400, description = "bad_request, bad_id or bad_cursor"))
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<RedriveList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<RedriveList>, Problem> {
     let (mut limit, mut cursor, mut incident) = (None, None, None);
     let mut query = RedriveQuery::default();
     for (key, value) in pairs?.0 {
@@ -166,7 +172,10 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
         .last()
         .filter(|_| more)
         .map(|last| cursor::seal(REDRIVES, hash, RawKey { value: 0, id: *last.id.bytes() }));
-    let items = redrives.into_iter().map(|redrive| RedriveBody::new(redrive, None)).collect();
+    let masker = Masker::new(&app.redactor);
+    let mut items: Vec<RedriveBody> =
+        redrives.into_iter().map(|redrive| RedriveBody::new(redrive, None)).collect();
+    items.iter_mut().for_each(|item| item.hide(&masker));
     Ok(Json(RedriveList { items, next_cursor }))
 }
 
@@ -214,7 +223,7 @@ fn cut(digest: Sha256) -> [u8; 8] {
     hash
 }
 
-pub(super) fn parse_redrive(id: Result<Path<String>, PathRejection>) -> Result<RedriveId, Problem> {
+pub(crate) fn parse_redrive(id: Result<Path<String>, PathRejection>) -> Result<RedriveId, Problem> {
     let Path(text) = id?;
     Ok(RedriveId::parse(&text)?)
 }
@@ -227,13 +236,17 @@ pub(super) fn parse_redrive(id: Result<Path<String>, PathRejection>) -> Result<R
     params(("id" = String, Path)),
     responses((status = 200, body = RedriveBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<RedriveBody>, Problem> {
     let id = parse_redrive(id)?;
     match app.store.redrive(id).await? {
-        Some(redrive) => Ok(Json(RedriveBody::whole(redrive))),
+        Some(redrive) => {
+            let mut body = RedriveBody::whole(redrive);
+            body.hide(&Masker::new(&app.redactor));
+            Ok(Json(body))
+        }
         None => Err(redrive::NotRedriven::Unknown(id).into()),
     }
 }
@@ -251,7 +264,7 @@ pub(super) async fn show(
     ),
     responses((status = 200, body = RedriveLetterList), (status = 400, description = "bad_request or bad_cursor"), (status = 404, description = "not_found"))
 )]
-pub(super) async fn letters(
+pub(crate) async fn letters(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
     pairs: Pairs,
@@ -289,10 +302,10 @@ pub(super) async fn letters(
         let value = i64::try_from(last.ordinal).unwrap_or(i64::MAX);
         cursor::seal(LETTERS, hash, RawKey { value, id: *last.letter.bytes() })
     });
-    Ok(Json(RedriveLetterList {
-        items: letters.into_iter().map(RedriveLetterBody::from).collect(),
-        next_cursor,
-    }))
+    let masker = Masker::new(&app.redactor);
+    let mut items: Vec<RedriveLetterBody> = letters.into_iter().map(RedriveLetterBody::from).collect();
+    items.iter_mut().for_each(|item| item.hide(&masker));
+    Ok(Json(RedriveLetterList { items, next_cursor }))
 }
 
 /// Settles a letter of which nobody knows whether it was sent, by a person's word.
@@ -309,7 +322,7 @@ pub(super) async fn letters(
         (status = 409, description = "not_allowed: it is not unknown")
     )
 )]
-pub(super) async fn settle(
+pub(crate) async fn settle(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -332,7 +345,7 @@ pub(super) async fn settle(
 
 /// What a person does to a run, by its name in the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Pause,
     Resume,
     Cancel,
@@ -371,7 +384,7 @@ impl Step {
     }
 }
 
-pub(super) async fn step(
+pub(crate) async fn step(
     step: Step,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,

@@ -23,13 +23,13 @@ use crate::raw_json::{RawObject, shown};
 use crate::report::{Door, Refusal, read_entry};
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct ReportAnswer {
+pub(crate) struct ReportAnswer {
     pub items: Vec<ItemAnswer>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ItemAnswer {
+pub(crate) struct ItemAnswer {
     /// The letter; absent if the item was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct ItemAnswer {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct ItemError {
+pub(crate) struct ItemError {
     #[schema(value_type = String)]
     pub code: &'static str,
     pub message: String,
@@ -71,7 +71,7 @@ pub(super) struct ItemError {
         (status = 503, description = "store_busy, store_full or store_unavailable: nothing of the request was kept")
     )
 )]
-pub(super) async fn report(
+pub(crate) async fn report(
     State(app): State<Arc<App>>,
     pairs: Pairs,
     request: Request,

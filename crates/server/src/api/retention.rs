@@ -24,7 +24,7 @@ use crate::retention::{
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RetentionBody {
+pub(crate) struct RetentionBody {
     pub next_prune_at: String,
     pub prune_every: String,
     /// Those with the most letters first.
@@ -39,7 +39,7 @@ pub(super) struct RetentionBody {
 /// A queue with what holds for its letters.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct QueueRetentionBody {
+pub(crate) struct QueueRetentionBody {
     pub source: String,
     pub queue: String,
     #[schema(value_type = SettingBody)]
@@ -70,7 +70,7 @@ pub(super) struct QueueRetentionBody {
 
 /// A setting, and where it comes from.
 #[derive(Serialize, ToSchema)]
-pub(super) struct SettingBody {
+pub(crate) struct SettingBody {
     /// A length of time, a number, a word, or null where there is no limit.
     pub value: Value,
     /// `queue`, `source`, `global` or `default`.
@@ -80,7 +80,7 @@ pub(super) struct SettingBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CountBody {
+pub(crate) struct CountBody {
     /// `queue`, `source` or `global`.
     #[schema(value_type = String)]
     pub scope: &'static str,
@@ -107,7 +107,7 @@ pub(super) struct CountBody {
     ),
     responses((status = 200, body = RetentionBody))
 )]
-pub(super) async fn show(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<RetentionBody>, Problem> {
+pub(crate) async fn show(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<RetentionBody>, Problem> {
     let (mut source, mut queue) = (None, None);
     for (key, value) in pairs?.0 {
         match key.as_str() {
@@ -132,7 +132,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PruneBody {
+pub(crate) struct PruneBody {
     pub dry_run: bool,
     /// False if there is more: a dry run says "at least", and of a prune the rest goes behind the call.
     pub complete: bool,
@@ -147,7 +147,7 @@ pub(super) struct PruneBody {
 /// Letters of a queue that one limit pushes out.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PrunedQueueBody {
+pub(crate) struct PrunedQueueBody {
     pub source: String,
     pub queue: String,
     /// `max_age` or `max_count`.
@@ -162,7 +162,7 @@ pub(super) struct PrunedQueueBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WouldGoBody {
+pub(crate) struct WouldGoBody {
     #[schema(value_type = String)]
     pub status: &'static str,
     /// Of the archived ones, those that no policy could delete.
@@ -180,7 +180,7 @@ pub(super) struct WouldGoBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct UnmetBody {
+pub(crate) struct UnmetBody {
     /// `queue`, `source` or `global`.
     #[schema(value_type = String)]
     pub scope: &'static str,
@@ -204,7 +204,7 @@ pub(super) struct UnmetBody {
         (status = 409, description = "not_leading: another instance prunes; under_way: a pass is at it")
     )
 )]
-pub(super) async fn prune(
+pub(crate) async fn prune(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use lazaret_core::id::LetterId;
+use lazaret_core::redaction::{MASK, Redactor};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -43,7 +44,7 @@ use crate::redrive::{self, Edited, NotRedriven, SingleRequest};
         (status = 409, description = "not_allowed, no_way_back, rca_required, fix_required, decision_required or poison")
     )
 )]
-pub(super) async fn retry(
+pub(crate) async fn retry(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
@@ -57,6 +58,9 @@ pub(super) async fn retry(
     let break_glass = fields.reason("breakGlass")?;
     let edit = fields.object("edit")?.map(|edit| read_edit(edit, &body)).transpose()?;
     fields.end()?;
+    if let Some(edit) = &edit {
+        refuse_masks(&app, id, edit).await?;
+    }
     let by = actor(&caller, &request);
     let request = SingleRequest { edit, reason, break_glass, glass: glass(&caller), by };
     let redrive = match redrive::single(&app, id, request).await {
@@ -65,6 +69,30 @@ pub(super) async fn retry(
     };
     let status = if redrive.finished_at.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(accepted(redrive, status))
+}
+
+/// Refuses an edit that was made from what is shown instead of from what is there: it would send the mask on.
+async fn refuse_masks(app: &App, id: LetterId, edit: &Edited) -> Result<(), Problem> {
+    let holds_mask = |bytes: &[u8]| bytes.windows(MASK.len()).any(|part| part == MASK.as_bytes());
+    let made_from_shown = |field: &str| {
+        bad(field, format!("holds `{MASK}`, which stands for a value that is masked")).hint(
+            "put the value itself there; who may reveal gets the letter as it is with `reveal=` and a reason",
+        )
+    };
+    if app.redactor.is_off() {
+        return Ok(());
+    }
+    if let Some((name, _)) = edit.headers.iter().find(|(_, value)| value.as_deref() == Some(MASK)) {
+        return Err(made_from_shown(&format!("edit.headers.{}", crate::raw_json::shown(name))));
+    }
+    if !edit.body.as_deref().is_some_and(holds_mask) {
+        return Ok(());
+    }
+    let original = app.store.original(id, None).await?;
+    match original.is_some_and(|original| holds_mask(original.envelope.body())) {
+        true => Ok(()),
+        false => Err(made_from_shown("edit.body")),
+    }
 }
 
 fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
@@ -143,7 +171,7 @@ fn verbatim(body: &[u8]) -> Option<Vec<u8>> {
     params(("id" = String, Path)),
     responses((status = 200, body = EditList), (status = 404, description = "not_found"))
 )]
-pub(super) async fn edits(
+pub(crate) async fn edits(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<EditList>, Problem> {
@@ -151,11 +179,16 @@ pub(super) async fn edits(
     if app.store.history(id).await?.is_none() {
         return Err(no_live_letter(&app, id).await);
     }
-    Ok(Json(EditList { items: edits_of(&app, id, Bodies::Shown).await? }))
+    Ok(Json(EditList { items: edits_of(&app, id, Bodies::Shown, &app.redactor).await? }))
 }
 
 /// The edits of a letter beside the originals that they were made of.
-pub(super) async fn edits_of(app: &App, id: LetterId, bodies: Bodies) -> Result<Vec<EditBody>, Problem> {
+pub(crate) async fn edits_of(
+    app: &App,
+    id: LetterId,
+    bodies: Bodies,
+    redactor: &Arc<Redactor>,
+) -> Result<Vec<EditBody>, Problem> {
     let edits = app.store.edits(id).await?;
     let mut originals = Vec::new();
     for life in edits.iter().map(|edit| edit.life) {
@@ -163,6 +196,7 @@ pub(super) async fn edits_of(app: &App, id: LetterId, bodies: Bodies) -> Result<
             originals.push((life, app.store.original(id, Some(life)).await?));
         }
     }
+    let redactor = Arc::clone(redactor);
     // A diff is work for a processor; requests beside this one go on.
     let shown = move || {
         let original = |life: u32| {
@@ -172,7 +206,7 @@ pub(super) async fn edits_of(app: &App, id: LetterId, bodies: Bodies) -> Result<
         edits
             .into_iter()
             .map(|edit| (original(edit.life), edit))
-            .map(|(of, edit)| EditBody::new(edit, of, bodies))
+            .map(|(of, edit)| EditBody::new(edit, of, bodies, &redactor))
             .collect()
     };
     let compared = tokio::task::spawn_blocking(shown).await;

@@ -19,13 +19,13 @@ use crate::raw_json::shown;
 use crate::replay::{self, RuleState};
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct ReplayRuleList {
+pub(crate) struct ReplayRuleList {
     pub items: Vec<ReplayRuleBody>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ReplayRuleBody {
+pub(crate) struct ReplayRuleBody {
     pub name: String,
     /// The filter for letters, as everywhere.
     #[schema(value_type = Object)]
@@ -65,7 +65,7 @@ pub(super) struct ReplayRuleBody {
     tag = "rules",
     responses((status = 200, body = ReplayRuleList))
 )]
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<ReplayRuleList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>) -> Result<Json<ReplayRuleList>, Problem> {
     let mut items = Vec::new();
     for state in replay::rules(&app).await? {
         items.push(body(&app, state).await?);
@@ -81,7 +81,7 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<ReplayRuleL
     params(("name" = String, Path)),
     responses((status = 200, body = ReplayRuleBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn enable(
+pub(crate) async fn enable(
     app: State<Arc<App>>,
     caller: Extension<Caller>,
     request: Extension<RequestId>,
@@ -98,7 +98,7 @@ pub(super) async fn enable(
     params(("name" = String, Path)),
     responses((status = 200, body = ReplayRuleBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn disable(
+pub(crate) async fn disable(
     app: State<Arc<App>>,
     caller: Extension<Caller>,
     request: Extension<RequestId>,

@@ -20,7 +20,7 @@ use crate::raw_json::shown;
 
 /// Whole steps between two times, the first included, the last not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     pub step: Step,
     pub from: Time,
     pub until: Time,
@@ -56,7 +56,7 @@ fn end_of_step(step: Step, at: Time) -> Time {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct LinesBody {
+pub(crate) struct LinesBody {
     /// source, queue or type, if that was asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -74,7 +74,7 @@ pub(super) struct LinesBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct LineBody {
+pub(crate) struct LineBody {
     /// The value, the incident's id, or empty for everything.
     pub value: String,
     /// Oldest first; steps in which nothing moved are left out.
@@ -96,7 +96,7 @@ pub(super) struct LineBody {
     ),
     responses((status = 200, body = LinesBody), (status = 400, description = "bad_request or bad_id"))
 )]
-pub(super) async fn series(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<LinesBody>, Problem> {
+pub(crate) async fn series(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<LinesBody>, Problem> {
     let asked = Asked::read(pairs?.0)?;
     let span = asked.span(app.clock.now())?;
     let (by, incident) = (asked.by, asked.incident);

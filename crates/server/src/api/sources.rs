@@ -22,14 +22,14 @@ use crate::raw_json::shown;
 use crate::sources::{self, NotLooked, Running};
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct SourceList {
+pub(crate) struct SourceList {
     /// By name; `jobs` is built in and always there.
     pub items: Vec<SourceBody>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SourceBody {
+pub(crate) struct SourceBody {
     pub name: String,
     /// jobs, report or outbox
     #[schema(value_type = String)]
@@ -47,7 +47,7 @@ pub(super) struct SourceBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OutboxBody {
+pub(crate) struct OutboxBody {
     pub table: String,
     /// Whether this instance captures from it now: one of several does.
     pub leads: bool,
@@ -76,7 +76,7 @@ pub(super) struct OutboxBody {
 /// What this instance's relay has done since it started.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RelayBody {
+pub(crate) struct RelayBody {
     pub sink: Option<String>,
     #[schema(value_type = String)]
     pub preset: &'static str,
@@ -91,7 +91,7 @@ pub(super) struct RelayBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct CheckBody {
+pub(crate) struct CheckBody {
     pub source: String,
     /// The worst level: ok, warning or error.
     #[schema(value_type = String)]
@@ -100,7 +100,7 @@ pub(super) struct CheckBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct FindingBody {
+pub(crate) struct FindingBody {
     #[schema(value_type = String)]
     pub level: &'static str,
     pub what: String,
@@ -111,7 +111,7 @@ pub(super) struct FindingBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PutBackBody {
+pub(crate) struct PutBackBody {
     pub letter_id: String,
     /// made, or is_there if a row of that id is there already
     #[schema(value_type = String)]
@@ -120,7 +120,7 @@ pub(super) struct PutBackBody {
 
 /// Lists sources and how they stand.
 #[utoipa::path(get, path = "/api/v1/sources", tag = "sources", responses((status = 200, body = SourceList)))]
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<SourceList>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<SourceList>, Problem> {
     if let Some((key, _)) = pairs?.0.first() {
         return Err(unknown_parameter(key, &[]));
     }
@@ -139,7 +139,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
     params(("name" = String, Path)),
     responses((status = 200, body = SourceBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<SourceBody>, Problem> {
@@ -160,7 +160,7 @@ pub(super) async fn show(
     params(("name" = String, Path)),
     responses((status = 200, body = CheckBody), (status = 404, description = "not_found"))
 )]
-pub(super) async fn check(
+pub(crate) async fn check(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<CheckBody>, Problem> {
@@ -195,7 +195,7 @@ pub(super) async fn check(
         (status = 503, description = "source_unavailable: the application's database cannot be reached")
     )
 )]
-pub(super) async fn put_back(
+pub(crate) async fn put_back(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,

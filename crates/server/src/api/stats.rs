@@ -17,20 +17,20 @@ use crate::raw_json::shown;
 
 /// Whether the process answers.
 #[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200)))]
-pub(super) async fn live() -> Json<Value> {
+pub(crate) async fn live() -> Json<Value> {
     Json(json!({"status": "live"}))
 }
 
 /// Whether a letter could be stored now; `leads` says whether this instance does the periodic work.
 #[utoipa::path(get, path = "/health/ready", tag = "health", responses((status = 200), (status = 503)))]
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
     app.store.ready().await?;
     Ok(Json(json!({"status": "ready", "leads": app.store.leads()})))
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StatsBody {
+pub(crate) struct StatsBody {
     pub total: u64,
     #[schema(value_type = Object)]
     pub by_status: Value,
@@ -50,7 +50,14 @@ pub(super) struct StatsBody {
 }
 
 /// An object whose order means something: people read it from the top.
-pub(super) struct LargestFirst(Vec<(String, u64)>);
+pub(crate) struct LargestFirst(Vec<(String, u64)>);
+
+impl LargestFirst {
+    /// How many there are of a value; none if it is not among the largest.
+    pub fn get(&self, value: &str) -> u64 {
+        self.0.iter().find(|(known, _)| known == value).map_or(0, |(_, letters)| *letters)
+    }
+}
 
 impl Serialize for LargestFirst {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -66,7 +73,7 @@ impl Serialize for LargestFirst {
     params(("status" = Option<String>, Query, description = "Only letters of this status")),
     responses((status = 200, body = StatsBody))
 )]
-pub(super) async fn stats(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<StatsBody>, Problem> {
+pub(crate) async fn stats(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<StatsBody>, Problem> {
     let mut of = StatsOf::All;
     for (key, value) in pairs?.0 {
         if key != "status" {
@@ -94,7 +101,7 @@ pub(super) async fn stats(State(app): State<Arc<App>>, pairs: Pairs) -> Result<J
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct LedgerBody {
+pub(crate) struct LedgerBody {
     pub captured: u64,
     pub pending: u64,
     pub reprocessing: u64,
@@ -119,7 +126,7 @@ pub(super) struct LedgerBody {
     params(("recount" = Option<bool>, Query, description = "Count the rows themselves instead of trusting the counters")),
     responses((status = 200, body = LedgerBody))
 )]
-pub(super) async fn ledger(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<LedgerBody>, Problem> {
+pub(crate) async fn ledger(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<LedgerBody>, Problem> {
     let mut by = LedgerBy::Counters;
     for (key, value) in pairs?.0 {
         by = match (key.as_str(), value.as_str()) {

@@ -29,7 +29,7 @@ const KEYS: [(&str, SuggestKey); 10] = [
 ];
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct SuggestBody {
+pub(crate) struct SuggestBody {
     #[schema(value_type = String)]
     pub key: &'static str,
     pub prefix: String,
@@ -38,7 +38,7 @@ pub(super) struct SuggestBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct SuggestionBody {
+pub(crate) struct SuggestionBody {
     pub value: String,
     /// How many letters have it; null where no counter knows.
     pub count: Option<u64>,
@@ -56,7 +56,7 @@ pub(super) struct SuggestionBody {
     ),
     responses((status = 200, body = SuggestBody), (status = 400, description = "bad_request"))
 )]
-pub(super) async fn suggest(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<SuggestBody>, Problem> {
+pub(crate) async fn suggest(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<SuggestBody>, Problem> {
     let (mut key, mut prefix, mut limit) = (None, None, None);
     for (name, value) in pairs?.0 {
         match name.as_str() {

@@ -17,6 +17,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use http::{HeaderValue, header};
 use lazaret_core::filter::Filter;
+use lazaret_store::audit::Look;
 
 use super::guard::{RequestId, actor};
 use super::letters::{Pairs, unknown_parameter};
@@ -28,7 +29,7 @@ use crate::raw_json::shown;
 use export::Export;
 use import::{Import, ImportBody};
 
-/// Gives letters whole, oldest death first: one line each, then a line over all of them.
+/// Gives letters whole, with nothing masked, oldest death first: one line each, then a line over all of them.
 ///
 /// What dies while it is being read may be missing, or be there twice.
 #[utoipa::path(
@@ -44,9 +45,17 @@ use import::{Import, ImportBody};
         (status = 400, description = "bad_filter")
     )
 )]
-pub(super) async fn export(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+pub(crate) async fn export(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    pairs: Pairs,
+) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
     let filter = Filter::from_query(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
+    // Nothing in it is masked, so that another store gets the letters as they are: who took them is put on record.
+    let look = Look::Export { filter: filter.to_string() };
+    app.store.note_look(look, actor(&caller, &request), app.clock.now()).await?;
     let mut export = Export::new(app, filter);
     // Before the head is sent, a failure can still be told as a problem.
     let first = export.next().await?;
@@ -88,7 +97,7 @@ pub(super) async fn export(State(app): State<Arc<App>>, pairs: Pairs) -> Result<
         (status = 503, description = "store_busy, store_full or store_unavailable: the letters of the lines before are kept")
     )
 )]
-pub(super) async fn import(
+pub(crate) async fn import(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(id): Extension<RequestId>,

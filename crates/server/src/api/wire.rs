@@ -1,12 +1,13 @@
 //! The shapes on the wire: camelCase, times in RFC 3339. The domain's types are converted here, by hand.
 
-pub(super) mod archive;
-pub(super) mod edit;
-pub(super) mod entry;
-pub(super) mod hold;
-pub(super) mod incident;
-pub(super) mod record;
-pub(super) mod redrive;
+pub(crate) mod archive;
+pub(crate) mod edit;
+pub(crate) mod entry;
+mod hide;
+pub(crate) mod hold;
+pub(crate) mod incident;
+pub(crate) mod record;
+pub(crate) mod redrive;
 
 use std::collections::BTreeMap;
 
@@ -25,15 +26,16 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::redaction::Masker;
 
 /// What a person may do with a letter that stands like this, by the names of the API.
-pub(super) fn offered(standing: Standing) -> impl Iterator<Item = &'static str> {
+pub(crate) fn offered(standing: Standing) -> impl Iterator<Item = &'static str> {
     Verb::BY_FILTER.into_iter().filter(move |verb| standing.after(verb.action()).is_ok()).map(Verb::name)
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct LetterSummary {
+pub(crate) struct LetterSummary {
     pub id: String,
     /// The message's own id at its source.
     pub event_id: String,
@@ -91,7 +93,7 @@ pub(super) struct LetterSummary {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HoldBody {
+pub(crate) struct HoldBody {
     pub at: String,
     pub by: String,
     pub reason: String,
@@ -99,7 +101,7 @@ pub(super) struct HoldBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResolutionBody {
+pub(crate) struct ResolutionBody {
     pub timestamp: String,
     /// automatic_retry, manual_retry, manual_resolution or discard
     #[schema(value_type = String)]
@@ -111,7 +113,7 @@ pub(super) struct ResolutionBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ErrorBody {
+pub(crate) struct ErrorBody {
     pub message: String,
     #[serde(rename = "type")]
     pub error_type: String,
@@ -182,6 +184,15 @@ impl From<&Letter> for LetterSummary {
     }
 }
 
+impl LetterSummary {
+    /// A letter in short, with what is hidden masked.
+    pub fn shown(letter: &Letter, masker: &Masker<'_>) -> LetterSummary {
+        let mut summary = LetterSummary::from(letter);
+        summary.hide(masker);
+        summary
+    }
+}
+
 fn raw(text: String) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
 }
@@ -203,13 +214,13 @@ impl From<&LetterError> for ErrorBody {
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct LetterList {
+pub(crate) struct LetterList {
     pub items: Vec<LetterSummary>,
     #[serde(flatten)]
     pub total: TotalBody,
@@ -226,7 +237,7 @@ pub(super) struct LetterList {
 /// What a page cost that indexes alone could not answer.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ScanBody {
+pub(crate) struct ScanBody {
     /// Letters that were opened.
     pub letters: u64,
     /// Whether time ran out before the page was full: the next page goes on from there.
@@ -242,7 +253,7 @@ impl From<Scan> for ScanBody {
 /// How far the index of bodies has come.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct BodyIndexBody {
+pub(crate) struct BodyIndexBody {
     /// on or off
     #[schema(value_type = String)]
     pub state: &'static str,
@@ -265,7 +276,7 @@ impl BodyIndexBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TotalBody {
+pub(crate) struct TotalBody {
     pub total: u64,
     /// Present and true when counting stopped at `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -283,7 +294,7 @@ impl From<Total> for TotalBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OperationBody {
+pub(crate) struct OperationBody {
     pub id: String,
     #[schema(value_type = String)]
     pub action: &'static str,
@@ -306,7 +317,7 @@ pub(super) struct OperationBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct SkippedBody {
+pub(crate) struct SkippedBody {
     pub id: String,
     pub reason: String,
 }
@@ -336,7 +347,7 @@ impl OperationBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AuditBody {
+pub(crate) struct AuditBody {
     pub position: u64,
     pub id: String,
     pub at: String,

@@ -12,8 +12,8 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jobs, outbox, redrive,
-    replay, retention, value,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jobs, outbox,
+    redaction, redrive, replay, retention, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -53,6 +53,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
                 .unwrap_or(defaults.events.keep),
         },
         audit: AuditConfig { key_file: check.scalar("audit.key_file", value::filled).map(Into::into) },
+        redaction: redaction::check(settings, check.problems),
         archive: archive::check(settings, check.problems),
         jobs: jobs::check(settings, check.problems),
         redrive: redrive::check(settings, check.problems),

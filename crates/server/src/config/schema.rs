@@ -103,6 +103,18 @@ const KEYS: &[Key] = &[
     key("events", Shape::Table(&[key("keep", Shape::Count)])),
     key("audit", Shape::Table(&[key("key_file", Shape::Text)])),
     key(
+        "redaction",
+        Shape::Table(&[
+            key("enabled", Shape::Flag),
+            key("defaults", Shape::Flag),
+            key("headers", Shape::Texts),
+            key("keys", Shape::Texts),
+            key("paths", Shape::Texts),
+            key("card_numbers", Shape::Flag),
+            key("search", Shape::Flag),
+        ]),
+    ),
+    key(
         "archive",
         Shape::Table(&[
             key("url", Shape::Text),

@@ -13,6 +13,7 @@ use super::archive::{self, ShownArchive};
 use super::destination::{self, ShownDestination};
 use super::jobs::{self, ShownJobs};
 use super::outbox::{self, ShownOutbox};
+use super::redaction::{self, ShownRedaction};
 use super::redrive::{self, ShownRedrive};
 use super::retention::{self, ShownQueue, ShownRetention};
 use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
@@ -38,6 +39,7 @@ pub(super) fn to_toml(config: &Config) -> String {
         audit: ShownAudit {
             key_file: config.audit.key_file.as_ref().map(|path| path.to_string_lossy().into_owned()),
         },
+        redaction: redaction::shown(&config.redaction),
         archive: archive::shown(&config.archive),
         jobs: jobs::shown(&config.jobs),
         redrive: redrive::shown(&config.redrive),
@@ -65,6 +67,7 @@ struct Shown<'a> {
     search: ShownSearch,
     events: ShownEvents,
     audit: ShownAudit,
+    redaction: ShownRedaction<'a>,
     archive: ShownArchive<'a>,
     jobs: ShownJobs<'a>,
     redrive: ShownRedrive,

@@ -1,8 +1,8 @@
 //! Workers, queues, jobs and numbers for those who watch: `/ojs/v1/admin`, by numbered pages.
 
-mod jobs;
+pub(crate) mod jobs;
 mod numbers;
-mod workers;
+pub(crate) mod workers;
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,6 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_store::job::QueueInfo;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,18 +31,18 @@ struct Numbered {
 
 /// Every document's way of turning pages, so that any client finds its own.
 #[derive(Serialize)]
-struct Pagination {
-    total: u64,
+pub(crate) struct Pagination {
+    pub total: u64,
     /// There if the total is not known: so many there are, and maybe more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    total_is_at_least: Option<bool>,
-    page: usize,
+    pub total_is_at_least: Option<bool>,
+    pub page: usize,
     per_page: usize,
     limit: usize,
     offset: usize,
-    has_more: bool,
+    pub has_more: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    pub next_cursor: Option<String>,
 }
 
 impl Numbered {
@@ -84,13 +83,38 @@ impl Numbered {
     }
 }
 
+#[derive(Serialize)]
+pub(crate) struct QueueList {
+    pub items: Vec<QueueValue>,
+    total: u64,
+    pub pagination: Pagination,
+}
+
+#[derive(Serialize)]
+pub(crate) struct QueueValue {
+    pub name: String,
+    /// The documents have a name each for it.
+    state: &'static str,
+    pub status: &'static str,
+    pub paused: bool,
+    pub counts: Counts,
+    created_at: String,
+}
+
+/// How many jobs are in each state, by its name; every state is there.
+pub(crate) type Counts = BTreeMap<&'static str, u64>;
+
 pub(super) async fn queues(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+    Ok(Answer(StatusCode::OK, queue_list(&app, pairs).await?).into_response())
+}
+
+/// A page of the queues.
+pub(crate) async fn queue_list(app: &App, pairs: Pairs) -> Result<QueueList, Problem> {
     let Query(pairs) = pairs?;
     let numbered = Numbered::read(&pairs)?;
-    let all: Vec<Value> = app.store.queues().await?.iter().map(queue_value).collect();
+    let all: Vec<QueueValue> = app.store.queues().await?.iter().map(queue_value).collect();
     let (items, pagination) = numbered.of(all)?;
-    let body = json!({"items": items, "total": pagination.total, "pagination": pagination});
-    Ok(Answer(StatusCode::OK, body).into_response())
+    Ok(QueueList { items, total: pagination.total, pagination })
 }
 
 pub(super) async fn queue(State(app): State<Arc<App>>, name: Part) -> Result<Response, Problem> {
@@ -99,19 +123,18 @@ pub(super) async fn queue(State(app): State<Arc<App>>, name: Part) -> Result<Res
     Ok(Answer(StatusCode::OK, queue_value(&queue)).into_response())
 }
 
-fn queue_value(queue: &QueueInfo) -> Value {
-    json!({
-        "name": queue.name,
-        "state": status(queue.paused),
-        "status": status(queue.paused),
-        "paused": queue.paused,
-        "counts": counts_value(&queue.counts),
-        "created_at": queue.created_at.to_string(),
-    })
+fn queue_value(queue: &QueueInfo) -> QueueValue {
+    QueueValue {
+        name: queue.name.clone(),
+        state: status(queue.paused),
+        status: status(queue.paused),
+        paused: queue.paused,
+        counts: counts_value(&queue.counts),
+        created_at: queue.created_at.to_string(),
+    }
 }
 
-/// How many jobs are in each state; every state is there.
-fn counts_value(counts: &BTreeMap<JobState, u64>) -> Map<String, Value> {
+fn counts_value(counts: &BTreeMap<JobState, u64>) -> Counts {
     let of = |state| counts.get(&state).copied().unwrap_or(0);
-    JobState::ALL.into_iter().map(|state| (state.name().to_owned(), of(state).into())).collect()
+    JobState::ALL.into_iter().map(|state| (state.name(), of(state))).collect()
 }

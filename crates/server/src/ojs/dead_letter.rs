@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::cursor;
 use lazaret_core::job::reenqueue::read_override;
+use lazaret_core::redaction::MASK;
 use lazaret_core::retention::{Effective, MaxCount};
 use lazaret_store::page::Total;
 use serde::Serialize;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::jobs::both_ways;
 use super::problem::{Code, Problem};
-use super::{Answer, Pairs, Part, Text, job_value};
+use super::{Answer, Pairs, Part, Text, job_value, shown_job};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
@@ -107,7 +108,8 @@ async fn page(app: &App, listed: &Listed<Paging>) -> Result<(Vec<Box<RawValue>>,
     };
     let DeadPage { jobs, total, next, cut_short } =
         dead::list(app, filter, sort, place, paging.limit).await?;
-    let jobs = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
+    let jobs =
+        jobs.into_iter().map(|job| job_value(&shown_job(app, job))).collect::<Result<Vec<_>, Problem>>()?;
     let (total, total_is_at_least) = match total {
         Total::Exact(number) => (number, false),
         Total::AtLeast(number) => (number, true),
@@ -129,7 +131,7 @@ async fn page(app: &App, listed: &Listed<Paging>) -> Result<(Vec<Box<RawValue>>,
 pub(super) async fn show(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {
     let Path(text) = id?;
     let job = dead::show(&app, &text).await?;
-    Ok(both_ways(&job, &[]))
+    Ok(both_ways(&shown_job(&app, job), &[]))
 }
 
 /// Puts one job back, perhaps changed.
@@ -142,8 +144,23 @@ pub(super) async fn retry(
 ) -> Result<Response, Problem> {
     let Path(text) = id?;
     let with = read_override(&body)?;
+    refuse_masks(&app, &text, &body).await?;
     let job = dead::retry(&app, &text, &with, &actor(&caller, &request)).await?;
-    Ok(both_ways(&job, &[]))
+    Ok(both_ways(&shown_job(&app, job), &[]))
+}
+
+/// Refuses changes that were made from what is shown instead of from what is there: a worker would get the mask.
+async fn refuse_masks(app: &App, id: &str, changes: &str) -> Result<(), Problem> {
+    if app.redactor.is_off() || !changes.contains(MASK) {
+        return Ok(());
+    }
+    let job = dead::show(app, id).await?;
+    if job.args.contains(MASK) || job.meta.contains(MASK) {
+        return Ok(());
+    }
+    let message = format!("`{MASK}` stands for a value that is masked");
+    Err(Problem::new(Code::InvalidRequest, message)
+        .hint("put the value itself there, or leave the arguments as they are"))
 }
 
 pub(super) async fn delete(

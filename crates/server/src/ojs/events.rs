@@ -10,6 +10,7 @@ use http::StatusCode;
 use lazaret_core::id::EventId;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
+use lazaret_core::redaction::Redactor;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::event::Event;
@@ -53,7 +54,7 @@ pub(super) async fn events(State(app): State<Arc<App>>, pairs: Pairs) -> Result<
                 has_more = true;
                 break 'reads;
             }
-            events.extend(message(event).filter(|message| asked.wants(message)));
+            events.extend(message(event, &app.redactor).filter(|message| asked.wants(message)));
             place = event.position;
         }
         looked_at += read.len();
@@ -108,9 +109,10 @@ impl Asked {
 }
 
 /// An event in the envelope of the specification; nothing if it is not about a job or a worker.
-fn message(event: &Event) -> Option<Value> {
+fn message(event: &Event, redactor: &Redactor) -> Option<Value> {
     let about = event.about.as_deref().filter(|letter| letter.source == SOURCE);
-    let detail = event.detail.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let detail =
+        event.detail.as_deref().and_then(|text| serde_json::from_str(&redactor.json_text(text)).ok());
     let mut data: Map<String, Value> = detail.unwrap_or_default();
     let subject = match (event.job, about) {
         (_, _) if event.kind.starts_with("worker.") => data.get("worker_id")?.as_str()?.to_owned(),

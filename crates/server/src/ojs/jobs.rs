@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::problem::{Code, Problem};
-use super::{Answer, Part, Text, job_value, json_response};
+use super::{Answer, Part, Text, job_value, json_response, shown_job};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
@@ -77,14 +77,14 @@ fn batch(body: &str) -> Result<Vec<&RawValue>, Problem> {
 pub(super) async fn show(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {
     let Path(text) = id?;
     let job = jobs::find(&app, jobs::read_id(&text)?).await?;
-    Ok(both_ways(&job, &[]))
+    Ok(both_ways(&shown_job(&app, job), &[]))
 }
 
 /// The same bare, as the admin pages want it.
 pub(super) async fn admin_show(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {
     let Path(text) = id?;
     let job = jobs::find(&app, jobs::read_id(&text)?).await?;
-    Ok(json_response(StatusCode::OK, job_json(&job)))
+    Ok(json_response(StatusCode::OK, job_json(&shown_job(&app, job))))
 }
 
 pub(super) async fn cancel(
@@ -94,7 +94,7 @@ pub(super) async fn cancel(
     id: Part,
 ) -> Result<Response, Problem> {
     let Path(text) = id?;
-    moved(jobs::cancel(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
+    moved(&app, jobs::cancel(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
 }
 
 pub(super) async fn activate(
@@ -104,13 +104,13 @@ pub(super) async fn activate(
     id: Part,
 ) -> Result<Response, Problem> {
     let Path(text) = id?;
-    moved(jobs::activate(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
+    moved(&app, jobs::activate(&app, jobs::read_id(&text)?, &actor(&caller, &request)).await)
 }
 
-fn moved(moved: Result<Moved, NotDone>) -> Result<Response, Problem> {
+fn moved(app: &App, moved: Result<Moved, NotDone>) -> Result<Response, Problem> {
     let Moved { previous, job } = moved?;
     let previous = format!("\"{}\"", previous.name());
-    Ok(both_ways(&job, &[("previous_state", &previous)]))
+    Ok(both_ways(&shown_job(app, job), &[("previous_state", &previous)]))
 }
 
 /// The job under `job`, as the binding has it, and its fields at the top, where some clients look.

@@ -12,13 +12,13 @@ use lazaret_core::job::problem::{JobProblem, ProblemKind};
 use lazaret_store::StoreError;
 use serde_json::{Map, Value, json};
 
-use crate::api::problem::chain;
+use crate::api::problem::{self as api, chain};
 use crate::jobs::NotDone;
 use crate::redrive::ShutIncident;
 
 /// What kind of error it is: stable, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Code {
+pub(crate) enum Code {
     InvalidRequest,
     InvalidPayload,
     SchemaValidation,
@@ -201,11 +201,40 @@ impl Code {
             _ => Code::Internal,
         }
     }
+
+    /// The nearest code of the API, with the same status.
+    const fn in_api(self) -> api::Code {
+        match self {
+            Code::InvalidRequest | Code::InvalidPayload | Code::SchemaValidation | Code::ConfirmRequired => {
+                api::Code::BadRequest
+            }
+            Code::ValidationError => api::Code::Unprocessable,
+            Code::FilterRequired => api::Code::FilterRequired,
+            Code::Unauthorized => api::Code::Unauthorized,
+            Code::Forbidden => api::Code::Forbidden,
+            Code::NotFound => api::Code::NotFound,
+            Code::MethodNotAllowed => api::Code::MethodNotAllowed,
+            Code::Timeout => api::Code::Timeout,
+            Code::Conflict | Code::Duplicate | Code::Held => api::Code::NotAllowed,
+            Code::CountMismatch => api::Code::CountMismatch,
+            Code::RcaRequired => api::Code::RcaRequired,
+            Code::FixRequired => api::Code::FixRequired,
+            Code::DecisionRequired => api::Code::DecisionRequired,
+            Code::Poison => api::Code::Poison,
+            Code::TooLarge => api::Code::TooLarge,
+            Code::Misdirected => api::Code::Misdirected,
+            Code::Unsupported => api::Code::Unprocessable,
+            Code::TooMany | Code::TooBroad => api::Code::TooBroad,
+            Code::Internal => api::Code::Internal,
+            Code::BackendBusy => api::Code::StoreBusy,
+            Code::BackendError => api::Code::StoreUnavailable,
+        }
+    }
 }
 
 /// An error on its way to the caller.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     code: Code,
     message: String,
     hint: Option<String>,
@@ -289,6 +318,21 @@ pub(super) async fn take(response: &mut Response) -> Option<Problem> {
         Some(hint) if !hint.contains("/api/") => problem.hint(hint),
         Some(_) | None => problem,
     })
+}
+
+/// The same as the API tells it: pages show problems of one shape, wherever they come from.
+impl From<Problem> for api::Problem {
+    fn from(problem: Problem) -> api::Problem {
+        let mut shown = api::Problem::new(problem.code.in_api(), problem.message);
+        // What a code says by itself is for programs.
+        if let Some(hint) = problem.hint {
+            shown = shown.hint(hint);
+        }
+        match problem.details.get("field") {
+            Some(field) => shown.with("field", field.clone()),
+            None => shown,
+        }
+    }
 }
 
 impl From<JobProblem> for Problem {

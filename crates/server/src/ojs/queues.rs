@@ -104,7 +104,7 @@ pub(super) async fn pause(
     Extension(request): Extension<RequestId>,
     name: Part,
 ) -> Result<Response, Problem> {
-    set_paused(&app, &caller, &request, name, true).await
+    answer(set_paused(&app, &caller, &request, name, true).await)
 }
 
 pub(super) async fn resume(
@@ -113,17 +113,21 @@ pub(super) async fn resume(
     Extension(request): Extension<RequestId>,
     name: Part,
 ) -> Result<Response, Problem> {
-    set_paused(&app, &caller, &request, name, false).await
+    answer(set_paused(&app, &caller, &request, name, false).await)
+}
+
+fn answer(set: Result<Value, Problem>) -> Result<Response, Problem> {
+    Ok(Answer(StatusCode::OK, set?).into_response())
 }
 
 /// A queue can be paused before its first job comes; jobs are still taken in.
-async fn set_paused(
+pub(crate) async fn set_paused(
     app: &App,
     caller: &Caller,
     request: &RequestId,
     name: Part,
     paused: bool,
-) -> Result<Response, Problem> {
+) -> Result<Value, Problem> {
     let Path(name) = name?;
     if !is_queue_name(&name) {
         let message = format!("`{}` is not a queue's name", shown(&name));
@@ -136,7 +140,7 @@ async fn set_paused(
     app.store.pause_queue(name.clone(), paused, by, at).await?;
     let mut body = json!({"queue": name, "name": name, "status": status(paused)});
     body[if paused { "paused_at" } else { "resumed_at" }] = at.to_string().into();
-    Ok(Answer(StatusCode::OK, body).into_response())
+    Ok(body)
 }
 
 /// The same rule as for the queue of a job that is enqueued.

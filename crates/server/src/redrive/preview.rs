@@ -7,6 +7,7 @@ use lazaret_core::duration::Length;
 use lazaret_core::gate::{Passed, Shut};
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::limits;
+use lazaret_core::redaction::Shown;
 use lazaret_core::redrive::Outcome;
 use lazaret_store::StoreError;
 use lazaret_store::redrive::{Group, GroupVerdict, PlanCounts, Redrive};
@@ -27,7 +28,7 @@ pub(super) async fn preview(
 ) -> Result<Plan, StoreError> {
     let counts = app.store.plan_counts(redrive.id).await?;
     let judged: Vec<(&Group, &GroupVerdict)> = groups.iter().zip(verdicts.iter().map(|(_, it)| it)).collect();
-    let destinations = destinations(app, redrive, &judged).await?;
+    let destinations = destinations(app, redrive, &judged, &counts).await?;
     let ms = redrive.options.pace.duration_ms(super::goes(redrive));
     Ok(Plan {
         types: counted(&counts.types),
@@ -56,12 +57,16 @@ async fn destinations(
     app: &App,
     redrive: &Redrive,
     judged: &[(&Group, &GroupVerdict)],
+    counts: &PlanCounts,
 ) -> Result<Vec<Destined>, StoreError> {
     let mut letters: BTreeMap<&str, u64> = BTreeMap::new();
     let mut names: BTreeMap<u32, &str> = BTreeMap::new();
     for (group, verdict) in judged {
-        if let GroupVerdict::Goes { destination, .. } = verdict {
-            *letters.entry(destination).or_default() += group.letters;
+        let goes = counts.groups.get(&group.number).copied().unwrap_or(0);
+        if let GroupVerdict::Goes { destination, .. } = verdict
+            && goes > 0
+        {
+            *letters.entry(destination).or_default() += goes;
             names.insert(group.number, destination);
         }
     }
@@ -114,12 +119,21 @@ async fn samples(app: &App, redrive: &Redrive, counts: &PlanCounts) -> Result<Ve
             letter_id: letter.to_string(),
             life: *life,
             destination: named.address(),
-            content_type: outgoing.content_type,
+            body: shown(app, &outgoing.content_type, &outgoing.body),
             body_bytes: outgoing.body.len() as u64,
-            body: beginning(&outgoing.body),
+            content_type: outgoing.content_type,
         });
     }
     Ok(samples)
+}
+
+/// The beginning of a body with what is hidden masked. What is sent is not.
+fn shown(app: &App, content_type: &str, body: &[u8]) -> Option<String> {
+    match app.redactor.body(content_type, body) {
+        Shown::Whole(bytes) => beginning(bytes),
+        Shown::Masked(text) => beginning(text.as_bytes()),
+        Shown::Withheld => None,
+    }
 }
 
 /// The beginning of a text; nothing of what is none.

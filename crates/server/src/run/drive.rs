@@ -1,7 +1,7 @@
 //! The loop that looks after redrives, on every instance: each run is a task, so that a slow destination holds up nobody
 //! but its own run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::{IDLE, LOOK, REST};
 use crate::app::App;
@@ -28,6 +29,8 @@ struct Drives {
     tasks: JoinSet<Driven>,
     at_work: HashMap<RedriveId, tokio::task::Id>,
     next_at: HashMap<RedriveId, Time>,
+    /// Those at work when all were looked at: what changed in between they may not have seen.
+    missed: HashSet<RedriveId>,
     /// Whether letters moved, or a look failed, since all runs were last looked at.
     again: Option<Again>,
 }
@@ -53,14 +56,14 @@ pub(super) async fn redrives(live: Arc<Live>) {
             tracing::warn!(error = %error, "redrives could not go on, trying again");
             drives.again = Some(Again::AfterRest);
         }
-        let wait = drives.wait(app.clock.now());
-        tokio::select! {
-            _ = stop.changed() => {}
-            Some(driven) = drives.tasks.join_next_with_id() => drives.ended(driven),
-            _ = changes.changed() => tokio::time::sleep(LOOK.min(wait)).await,
-            () = reloads.changed() => {}
-            () = tokio::time::sleep(wait) => {}
-        }
+        let woken = async {
+            tokio::select! {
+                _ = stop.changed() => {}
+                _ = changes.changed() => tokio::time::sleep(LOOK).await,
+                () = reloads.changed() => {}
+            }
+        };
+        drives.rest(|| app.clock.now(), woken).await;
     }
     // What is on its way is waited for; each run sees that the end is asked for and begins nothing.
     while let Some(driven) = drives.tasks.join_next_with_id().await {
@@ -77,7 +80,9 @@ impl Drives {
         self.again = None;
         // A task like a run: a destination that hangs must not keep all others waiting.
         let claims = RedriveId::from_bytes(CLAIMS);
-        if !self.at_work.contains_key(&claims) {
+        if self.at_work.contains_key(&claims) {
+            self.missed.insert(claims);
+        } else {
             let app = Arc::clone(app);
             let look = async move {
                 let moved = redrive::look_after_claims(&app).await;
@@ -90,6 +95,7 @@ impl Drives {
         self.next_at.retain(|id, next_at| *next_at > now && runs.iter().any(|run| run.id == *id));
         for run in runs.iter().filter(|run| redrive::needs_look(run)) {
             if self.at_work.contains_key(&run.id) {
+                self.missed.insert(run.id);
                 continue;
             }
             let (app, id) = (Arc::clone(app), run.id);
@@ -103,6 +109,9 @@ impl Drives {
         match driven {
             Ok((_, (id, looked))) => {
                 self.at_work.remove(&id);
+                if self.missed.remove(&id) {
+                    self.again.get_or_insert(Again::AtOnce);
+                }
                 match looked {
                     Ok(Looked { moved, next_at }) => {
                         if moved {
@@ -124,6 +133,23 @@ impl Drives {
         }
     }
 
+    /// Waits until there may be something to do. What has ended asks for another look only if it moved something, or
+    /// missed one: looking again after every look would never end.
+    async fn rest(&mut self, now: impl Fn() -> Time, woken: impl Future<Output = ()>) {
+        let mut woken = std::pin::pin!(woken);
+        let mut due = Instant::now() + self.wait(now());
+        loop {
+            tokio::select! {
+                () = &mut woken => return,
+                Some(driven) = self.tasks.join_next_with_id() => {
+                    self.ended(driven);
+                    due = due.min(Instant::now() + self.wait(now()));
+                }
+                () = tokio::time::sleep_until(due) => return,
+            }
+        }
+    }
+
     /// How long nothing is known to be to do.
     fn wait(&self, now: Time) -> Duration {
         match self.again {
@@ -134,5 +160,44 @@ impl Drives {
         let next = self.next_at.values().min().map(|next_at| u64::try_from(next_at.since(now)).unwrap_or(0));
         // A pace of thousands a minute is not helped by a look for each of them.
         next.map_or(IDLE, |ms| Duration::from_millis(ms).max(LOOK)).min(IDLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Time {
+        Time::from_ms(0)
+    }
+
+    /// Drives with one look under way, which comes to this.
+    fn looking(looked: Looked) -> Drives {
+        let mut drives = Drives::default();
+        let id = RedriveId::from_bytes(CLAIMS);
+        let task = drives.tasks.spawn(async move { (id, Ok(looked)) });
+        drives.at_work.insert(id, task.id());
+        drives
+    }
+
+    /// Whether it looks again by itself within a moment, though nothing changes.
+    async fn looks_again(mut drives: Drives) -> bool {
+        let rest = drives.rest(now, std::future::pending());
+        tokio::time::timeout(LOOK / 2, rest).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_look_that_found_nothing_is_followed_by_a_rest() {
+        assert!(!looks_again(looking(Looked::default())).await);
+        let next_at = Some(Time::from_ms(60_000));
+        assert!(!looks_again(looking(Looked { next_at, ..Looked::default() })).await);
+    }
+
+    #[tokio::test]
+    async fn what_moved_or_was_missed_is_looked_at_again_at_once() {
+        assert!(looks_again(looking(Looked { moved: true, ..Looked::default() })).await);
+        let mut drives = looking(Looked::default());
+        drives.missed.insert(RedriveId::from_bytes(CLAIMS));
+        assert!(looks_again(drives).await);
     }
 }

@@ -2,7 +2,7 @@
 //! so that a copy that was broken off goes on when it is begun again.
 //!
 //! Not copied: events, the audit log, incidents (the other store opens its own), the archive, holds, operations, workers, what
-//! replay rules have done, and lines over time. What says how a letter came to be where it is goes along with it.
+//! replay rules have done, lines over time, and who is signed in. What says how a letter came to be where it is goes along with it.
 
 use std::collections::{HashMap, HashSet};
 

@@ -7,6 +7,7 @@ use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
 use super::rig::{Answer, TestApp};
+use super::web::{Browser, between};
 
 const ID: &str = "019a8b1c-7e00-7000-8000-000000000000";
 
@@ -25,13 +26,24 @@ async fn every_route_lets_in_exactly_the_roles_of_the_table() {
     for role in [Role::Producer, Role::Viewer, Role::Operator, Role::Approver] {
         tokens.push((role, token(&app, role).await));
     }
+    let front = Browser::text(&app.get("/").await);
+    let file = between(&front, "href=\"/assets/", "\"").unwrap();
     for (method, route, permission) in PERMISSIONS {
         let path = route.replace("{id}", ID).replace("{name}", ID).replace("{letter}", ID);
+        let path = path.replace("{file}", &file);
         let method: Method = method.parse().unwrap();
         app.token = None;
         let answer = app.send(app.request(method.clone(), &path, "")).await;
         match permission {
             Permission::Open => assert_ne!(answer.status, 401, "{method} {route}"),
+            // Whoever looks at a page is shown where to sign in.
+            _ if is_page(route) => {
+                let to = answer.headers[header::LOCATION].to_str().unwrap();
+                assert!(
+                    answer.status == 303 && to.starts_with("/sign-in?next="),
+                    "{method} {route}: {answer:?}"
+                );
+            }
             _ => refused(&answer, route, 401, "unauthorized"),
         }
         // The reset would take the tokens' effects with it; the other roles come first.
@@ -54,7 +66,11 @@ async fn every_route_lets_in_exactly_the_roles_of_the_table() {
 /// Each door refuses in its own words.
 #[track_caller]
 fn refused(answer: &Answer, route: &str, status: u16, code: &str) {
-    if route.starts_with("/ojs/") {
+    if is_page(route) {
+        let text = Browser::text(answer);
+        assert_eq!(answer.status, status, "{route}: {text}");
+        assert!(text.contains("may not do this"), "{route}: {text}");
+    } else if route.starts_with("/ojs/") {
         let body = answer.expect(status);
         assert_eq!(body["error"]["code"], code, "{route}: {body}");
     } else {
@@ -62,7 +78,15 @@ fn refused(answer: &Answer, route: &str, status: u16, code: &str) {
     }
 }
 
+/// Whether it is for people.
+fn is_page(route: &str) -> bool {
+    !["/api/", "/ojs/", "/health/", "/metrics", "/test/", "/assets/"].iter().any(|of| route.starts_with(of))
+}
+
 fn reason(answer: &Answer) -> String {
+    if answer.headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html") {
+        return Browser::text(answer);
+    }
     let body = answer.json();
     let told = [&body["detail"], &body["error"]["message"]].into_iter().find_map(|text| text.as_str());
     told.unwrap_or_else(|| panic!("{body}")).to_owned()

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::rig::TestApp;
 
 /// A server with a key, and five entries in its log that are linked.
-struct Chain {
-    app: TestApp,
+pub struct Chain {
+    pub app: TestApp,
     key: TempDir,
 }
 
@@ -24,7 +24,7 @@ fn key_in(folder: &Path) -> AuditKey {
 }
 
 impl Chain {
-    async fn new() -> Chain {
+    pub async fn new() -> Chain {
         let mut app = TestApp::new().await;
         let key = tempfile::tempdir().unwrap();
         app.use_audit_key(key_in(key.path()));
@@ -61,7 +61,7 @@ impl Chain {
     }
 
     /// Runs statements on the file, as somebody who can write to it would.
-    fn damage(&self, statements: &str) {
+    pub fn damage(&self, statements: &str) {
         let file = Connection::open(self.app.backing.database()).unwrap();
         file.execute_batch(statements).unwrap();
     }

@@ -51,7 +51,11 @@ fn assert_sane(answer: &Answer, what: &str) {
         answer.status,
         String::from_utf8_lossy(&answer.bytes)
     );
-    if answer.status.is_client_error() {
+    let is_page =
+        answer.headers.get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/html"));
+    if is_page {
+        assert!(String::from_utf8_lossy(&answer.bytes).contains("</html>"), "{what}: a page is whole");
+    } else if answer.status.is_client_error() {
         let body = answer.json();
         let (code, detail) = match body.get("error") {
             Some(error) => (&error["code"], &error["message"]),
@@ -174,8 +178,13 @@ async fn no_path_or_query_breaks_a_route() {
             assert_sane(&answer, &format!("{method} {path}?{query}"));
         }
     }
-    for path in ["/", "/api", "/api/v1", "/api/v2/stats", "/nope/%00", "/api/v1/dead-letters/", "//"] {
+    for path in ["/api", "/api/v1", "/api/v2/stats", "/api/v1/dead-letters/"] {
         app.get(path).await.problem(404, "not_found");
+    }
+    for path in ["/nope/%00", "//"] {
+        let answer = app.get(path).await;
+        assert_sane(&answer, path);
+        assert_eq!(answer.status, 404, "{path}");
     }
     app.send(app.request(Method::PUT, "/api/v1/stats", "")).await.problem(405, "method_not_allowed");
     app.send(app.request(Method::DELETE, "/api/v1/dead-letters", ""))

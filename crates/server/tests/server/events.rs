@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
 use super::rig::TestApp;
+use super::web::Browser;
 
 /// One block of a stream; comments are left out.
 #[derive(Debug, Default)]
@@ -360,6 +361,26 @@ async fn a_stream_does_not_outlive_its_token() {
     app.delete(&format!("/api/v1/tokens/{id}")).await;
     let told = stream.next_told().await.unwrap();
     assert!(told.is("dropped") && told.data()["reason"] == "the token was revoked", "{told:?}");
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_does_not_outlive_its_session() {
+    let app = TestApp::new().await;
+    let admin = app.token_of("admin").await;
+    let (here, elsewhere) = (Browser::default(), Browser::default());
+    here.sign_in(&app, &admin).await;
+    elsewhere.sign_in(&app, &admin).await;
+    let (_, router) = router(&app, ReaderBounds { beat: Duration::ZERO, ..ReaderBounds::default() });
+    let mut request = streaming(app.request(Method::GET, "/api/v1/events", ""));
+    let cookie = format!("lazaret_session={}", here.cookie("lazaret_session").unwrap());
+    request.headers_mut().insert(header::COOKIE, cookie.parse().unwrap());
+    let answer = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    let mut stream = Stream { body: answer.into_body(), text: String::new() };
+    elsewhere.submit(&app, "/settings", "/sign-out-everywhere", &[]).await;
+    let told = stream.next_told().await.unwrap();
+    assert!(told.is("dropped") && told.data()["reason"] == "the session is over", "{told:?}");
     assert!(stream.next().await.is_none());
 }
 

@@ -21,16 +21,16 @@ use super::rig::TestApp;
 const NEVER_MS: u64 = 3_600_000;
 
 /// A shop with an outbox in its own database, a receiver of its events, and a server that watches and relays.
-struct Shop {
-    app: TestApp,
+pub struct Shop {
+    pub app: TestApp,
     receiver: Receiver,
-    database: Client,
+    pub database: Client,
     url: String,
     _own: TestDatabase,
 }
 
 impl Shop {
-    async fn open() -> Shop {
+    pub async fn open() -> Shop {
         let own = tokio::task::spawn_blocking(TestDatabase::bare).await.unwrap();
         let (url, receiver) = (own.url(), Receiver::start().await);
         let (database, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
@@ -63,7 +63,7 @@ impl Shop {
     }
 
     /// An order whose event the application itself has given up.
-    async fn dead_order(&mut self, order: &str) -> String {
+    pub async fn dead_order(&mut self, order: &str) -> String {
         let id = self.order(order).await;
         self.set(&id, "DEAD_LETTER").await;
         id
@@ -98,19 +98,19 @@ impl Shop {
     }
 
     /// Captures what is dead; gives how many arrived.
-    async fn capture(&self) -> usize {
+    pub async fn capture(&self) -> usize {
         let running = self.running();
         let arrivals = running.outbox.next().await.unwrap();
         self.app.pass(1_000);
         sources::capture_arrivals(&self.app.app, &running, arrivals).await.unwrap()
     }
 
-    async fn look(&self) {
+    pub async fn look(&self) {
         let mut looked = Looked::default();
         while !sources::look_after(&self.app.app, "shop", &self.running(), &mut looked).await.unwrap() {}
     }
 
-    async fn letters(&self) -> Vec<Value> {
+    pub async fn letters(&self) -> Vec<Value> {
         let list = self.app.get("/api/v1/dead-letters?source=shop&sort=createdAt").await.expect(200);
         list["items"].as_array().unwrap().clone()
     }

@@ -50,6 +50,8 @@ mod outbox;
 mod python;
 #[path = "receiver.rs"]
 mod receiver;
+#[path = "redaction.rs"]
+mod redaction;
 #[path = "redrive.rs"]
 mod redrive;
 #[path = "redrive_api.rs"]
@@ -80,6 +82,12 @@ mod retention_cases;
 mod retention_years;
 #[path = "rig.rs"]
 mod rig;
+#[path = "web.rs"]
+mod web;
+#[path = "web_settings.rs"]
+mod web_settings;
+#[path = "web_sign_in.rs"]
+mod web_sign_in;
 
 mod backing {
     //! What the rig's store is kept in: a database.

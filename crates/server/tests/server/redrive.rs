@@ -327,3 +327,22 @@ async fn a_letter_that_moved_before_its_turn_is_skipped() {
     assert_eq!(rig.run(planned.redrive.id).await.state, RunState::Done);
     rig.test.check().await;
 }
+
+#[tokio::test]
+async fn what_is_behind_a_refused_letter_is_not_counted_for_its_destination() {
+    let rig = Rig::new().await;
+    let event = serde_json::json!({"n": 9, "pattern": "order.created", "order": "o-1"});
+    let entry = serde_json::json!({"eventId": "e9", "originalEvent": event,
+        "error": {"type": "StockError", "message": "no stock"}});
+    rig.test.report(&entry).await;
+    rig.test.pass(1_000);
+    rig.dies(1, Some("o-1")).await;
+    rig.dies(2, None).await;
+    rig.fixed().await;
+    let planned = rig.plan(at_once()).await;
+    let refused: Vec<_> = planned.plan.refusals.iter().map(|it| (it.code.as_str(), it.count)).collect();
+    assert_eq!(refused, [("rca_required", 1), ("lane_blocked", 1)]);
+    let counts: Vec<_> = planned.plan.destinations.iter().map(|to| (to.name.as_str(), to.count)).collect();
+    assert_eq!(counts, [("report", 1)]);
+    assert_eq!(planned.redrive.letters[&Outcome::Waiting], 1);
+}

@@ -6,9 +6,10 @@ use std::time::Duration;
 use lazaret_server::config::{Config, LimitsConfig};
 use lazaret_store::sqlite::Mode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::rig::TestApp;
+use super::web::between;
 
 struct Served {
     app: TestApp,
@@ -81,4 +82,36 @@ async fn what_was_accepted_is_finished_at_the_end() {
     served.server.await.unwrap();
     assert!(TcpStream::connect(served.address).await.is_err(), "nobody is let in after the end");
     served.app.check().await;
+}
+
+/// Sends a wrong token from an address of this machine, as a browser would, and gives the first line of the answer.
+async fn guess(served: &Served, from: &str) -> String {
+    let connect = async || {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        socket.connect(served.address).await.unwrap()
+    };
+    let head = "Host: 127.0.0.1\r\nCookie: lazaret_visitor=v\r\nConnection: close\r\n";
+    let mut stream = connect().await;
+    stream.write_all(format!("GET /sign-in HTTP/1.1\r\n{head}\r\n").as_bytes()).await.unwrap();
+    let page = answer(stream).await;
+    let csrf = between(&page, "name=\"csrf\" value=\"", "\"").unwrap();
+    let body = format!("csrf={csrf}&token=lzr_wrong");
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    let length = body.len();
+    let mut stream = connect().await;
+    let text = format!("POST /sign-in HTTP/1.1\r\n{head}{form}\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    answer(stream).await.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn whoever_guesses_is_known_by_the_address_of_the_connection() {
+    let served = serve().await;
+    served.app.token_of("admin").await;
+    for _ in 0..4 {
+        assert_eq!(guess(&served, "127.0.0.2").await, "HTTP/1.1 401 Unauthorized");
+    }
+    assert_eq!(guess(&served, "127.0.0.2").await, "HTTP/1.1 429 Too Many Requests");
+    assert_eq!(guess(&served, "127.0.0.1").await, "HTTP/1.1 401 Unauthorized");
 }

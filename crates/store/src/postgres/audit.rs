@@ -8,7 +8,7 @@ use super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::conn::Conn;
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, Look};
 
 /// An entry that is about to be written; it gets its id here and its position at the commit.
 pub(super) struct NewEntry<'a> {
@@ -60,6 +60,23 @@ pub(super) fn add(write: &mut Write, entry: &NewEntry<'_>) -> Result<(), StoreEr
         reason: owned(entry.reason),
     });
     Ok(())
+}
+
+/// Puts a look on record.
+pub(super) fn note(write: &mut Write, look: &Look, by: &Actor, at: Time) -> Result<(), StoreError> {
+    let entry = NewEntry {
+        at,
+        actor: by,
+        action: look.action(),
+        letter: look.letter(),
+        operation: None,
+        incident: None,
+        redrive: None,
+        filter: look.filter(),
+        count: 1,
+        reason: look.reason(),
+    };
+    add(write, &entry)
 }
 
 const ADD_ENTRIES: &str = "

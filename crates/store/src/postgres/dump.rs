@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 41] = [
+const TABLES: [(&str, &str); 42] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -52,6 +52,7 @@ const TABLES: [(&str, &str); 41] = [
     ("archive_rows", "letter, first_life"),
     ("holds", "id"),
     ("hold_letters", "letter, hold"),
+    ("sessions", "hash"),
     ("positions", "one"),
     ("meta", "key"),
 ];
@@ -127,8 +128,8 @@ delete from past_decisions; delete from trash_attempts; delete from trash_lives;
 delete from queues; delete from body_words; delete from workers; delete from replays; delete from replay_rules;
 update body_words_reached set position = 0, lives = 0";
 
-/// Forgets everything but the tokens, how the store was made, and which positions were given. Nobody else writes
-/// meanwhile.
+/// Forgets everything but the tokens, who is signed in with them, how the store was made, and which positions were
+/// given. Nobody else writes meanwhile.
 pub(super) async fn empty(write: &mut Write) -> Result<(), StoreError> {
     write.conn.batch(EMPTY).await
 }

@@ -23,7 +23,7 @@ use super::writer::Write;
 use crate::StoreError;
 
 pub(super) use detail::detail;
-pub(super) use list::page;
+pub(super) use list::{counts, page};
 pub(super) use record::{Entry, category, fix_kind, note};
 pub(super) use step::{Held, happen, hold, step};
 

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::StoreError;
 
 /// The steps, in order; the same numbers as those of the embedded store.
-const MIGRATIONS: [(u32, &str); 8] = [
+const MIGRATIONS: [(u32, &str); 9] = [
     (1, include_str!("migrations/0001_letters.sql")),
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
@@ -20,6 +20,7 @@ const MIGRATIONS: [(u32, &str); 8] = [
     (6, include_str!("migrations/0006_workers.sql")),
     (7, include_str!("migrations/0007_redrive.sql")),
     (8, include_str!("migrations/0008_retention.sql")),
+    (9, include_str!("migrations/0009_sessions.sql")),
 ];
 
 /// Marks the schema as ours.

@@ -27,7 +27,7 @@ use lazaret_core::time::Time;
 
 use super::{PostgresStore, RECOUNT_MAX, audit, incidents};
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, Look};
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
@@ -329,6 +329,14 @@ impl RedriveStore for PostgresStore {
 
     async fn edits(&self, letter: LetterId) -> Result<Vec<Edit>, StoreError> {
         self.readers.read(letter, |conn, asked| Box::pin(edits::all(conn, *asked))).await
+    }
+
+    async fn note_look(&self, look: Look, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (look, by, at), |write, asked| {
+                Box::pin(async move { audit::note(write, &asked.0, &asked.1, asked.2) })
+            })
+            .await
     }
 
     async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError> {

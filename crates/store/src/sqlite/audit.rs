@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, Look};
 
 /// An entry that is about to be written; it gets its id and position there.
 pub(super) struct NewEntry<'a> {
@@ -44,6 +44,23 @@ pub(super) fn add(write: &Write<'_>, entry: &NewEntry<'_>) -> Result<(), StoreEr
         entry.redrive.as_ref().map(RedriveId::bytes),
     ))?;
     Ok(())
+}
+
+/// Puts a look on record.
+pub(super) fn note(write: &Write<'_>, look: &Look, by: &Actor, at: Time) -> Result<(), StoreError> {
+    let entry = NewEntry {
+        at,
+        actor: by,
+        action: look.action(),
+        letter: look.letter(),
+        operation: None,
+        incident: None,
+        redrive: None,
+        filter: look.filter(),
+        count: 1,
+        reason: look.reason(),
+    };
+    add(write, &entry)
 }
 
 const COLUMNS: &str = "

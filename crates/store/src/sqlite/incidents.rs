@@ -1,5 +1,6 @@
 //! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
 
+mod alike;
 mod record;
 mod step;
 
@@ -22,7 +23,8 @@ use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 use crate::incident::{
-    Affected, Incident, IncidentDetail, IncidentKey, IncidentPage, IncidentQuery, IncidentSort,
+    Affected, Incident, IncidentCounts, IncidentDetail, IncidentKey, IncidentPage, IncidentQuery,
+    IncidentSort,
 };
 pub(super) use record::{Entry, category, fix_kind, note};
 pub(super) use step::{happen, step};
@@ -230,7 +232,7 @@ pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
 
 const COLUMNS: &str = "
 i.id, i.state, i.opened_at, i.type, i.error_type, i.title, i.template, i.class, i.letters, i.last_seen_at,
-i.merged_into";
+i.merged_into, i.category, i.assignee";
 
 fn read(conn: &Connection, row: &Row<'_>) -> Result<Incident, StoreError> {
     let id = IncidentId::from_bytes(row.get(0)?);
@@ -243,6 +245,8 @@ fn read(conn: &Connection, row: &Row<'_>) -> Result<Incident, StoreError> {
         error_type: row.get(4)?,
         template: row.get(6)?,
         class: rows::class(&row.get::<_, String>(7)?)?,
+        analysed: row.get::<_, Option<String>>(11)?.as_deref().map(record::category).transpose()?,
+        assignee: row.get(12)?,
         letters: row.get::<_, i64>(8)?.max(0) as u64,
         by_status: by_status(conn, id)?,
         first_seen_at: Time::from_ms(row.get(2)?),
@@ -314,7 +318,7 @@ pub(super) fn page(conn: &Connection, query: &IncidentQuery) -> Result<IncidentP
     let mut keys = Vec::new();
     while let Some(row) = found.next()? {
         let incident = read(conn, row)?;
-        keys.push(IncidentKey { value: row.get(11)?, id: incident.id });
+        keys.push(IncidentKey { value: row.get(13)?, id: incident.id });
         incidents.push(incident);
     }
     let more = incidents.len() > query.limit;
@@ -324,6 +328,22 @@ pub(super) fn page(conn: &Connection, query: &IncidentQuery) -> Result<IncidentP
     drop(statement);
     drop(snapshot);
     Ok(IncidentPage { incidents, total: total as u64, next: keys.last().copied().filter(|_| more) })
+}
+
+const COUNTS: &str = "
+select state, count(*)
+  from incidents
+ where merged_into is null
+ group by state";
+
+pub(super) fn counts(conn: &Connection) -> Result<IncidentCounts, StoreError> {
+    let mut statement = conn.prepare_cached(COUNTS)?;
+    let mut found = statement.query(())?;
+    let mut counts = IncidentCounts::new();
+    while let Some(row) = found.next()? {
+        counts.insert(state(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?.max(0) as u64);
+    }
+    Ok(counts)
 }
 
 /// What a page asks of incidents, joined by `and`.
@@ -361,7 +381,7 @@ pub(super) fn detail(conn: &Connection, id: IncidentId) -> Result<Option<Inciden
     let fingerprints = fingerprints(conn, id)?;
     let affected = affected(conn, id)?;
     let similar = match fingerprints.first() {
-        Some((_, parts)) => similar(conn, &incident, parts)?,
+        Some((_, parts)) => alike::similar(conn, &incident, parts)?,
         None => Vec::new(),
     };
     let record = record::record(conn, id)?;
@@ -434,54 +454,4 @@ fn largest(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
     values.sort_by(|(one, n), (other, m)| m.cmp(n).then_with(|| one.cmp(other)));
     values.truncate(limits::AFFECTED_VALUES_MAX);
     values
-}
-
-/// Incidents that may look alike: of the same error, of the same frame, or simply recent.
-const ALIKE: &str = "
-select id from (select id from incidents indexed by incidents_by_error_type
-                 where error_type = ?2 and merged_into is null order by last_seen_at desc limit ?4)
-union
-select id from (select id from incidents indexed by incidents_by_frame
-                 where frame = ?3 and merged_into is null order by last_seen_at desc limit ?4)
-union
-select id from (select id from incidents indexed by incidents_by_last_seen
-                 where merged_into is null order by last_seen_at desc limit ?4)
-except
-select ?1";
-
-fn similar(
-    conn: &Connection,
-    incident: &Incident,
-    parts: &Parts,
-) -> Result<Vec<(Incident, f64)>, StoreError> {
-    let mut statement = conn.prepare_cached(ALIKE)?;
-    let candidates = statement
-        .query_map(
-            (
-                incident.id.bytes(),
-                &incident.error_type,
-                parts.frames.first(),
-                limits::SIMILAR_CANDIDATES_MAX as i64,
-            ),
-            |row| row.get(0).map(IncidentId::from_bytes),
-        )?
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut alike = Vec::new();
-    for id in candidates {
-        if let Some((_, other)) = fingerprints(conn, id)?.first() {
-            let likeness = parts.similarity(other);
-            if likeness >= limits::SIMILAR_LIKENESS_MIN {
-                alike.push((id, likeness));
-            }
-        }
-    }
-    alike.sort_by(|(one, a), (other, b)| b.total_cmp(a).then_with(|| other.cmp(one)));
-    alike.truncate(limits::SIMILAR_INCIDENTS_MAX);
-    let mut similar = Vec::new();
-    for (id, likeness) in alike {
-        if let Some(incident) = one(conn, id)? {
-            similar.push((incident, likeness));
-        }
-    }
-    Ok(similar)
 }

@@ -17,6 +17,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (6, include_str!("migrations/0006_workers.sql")),
     (7, include_str!("migrations/0007_redrive.sql")),
     (8, include_str!("migrations/0008_retention.sql")),
+    (9, include_str!("migrations/0009_sessions.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

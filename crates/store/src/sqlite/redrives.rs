@@ -25,7 +25,7 @@ use lazaret_core::time::Time;
 
 use super::{RECOUNT_MAX, SqliteStore, audit, incidents};
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, Look};
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
@@ -247,6 +247,10 @@ impl RedriveStore for SqliteStore {
 
     async fn edits(&self, letter: LetterId) -> Result<Vec<Edit>, StoreError> {
         self.readers.read(move |conn| edits::all(conn, letter)).await
+    }
+
+    async fn note_look(&self, look: Look, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| audit::note(write, &look, &by, at)).await
     }
 
     async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError> {

@@ -8,7 +8,7 @@ use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_store::decision::Verb;
-use lazaret_store::incident::{IncidentRecord, IncidentStep, IncidentStepped};
+use lazaret_store::incident::{IncidentQuery, IncidentRecord, IncidentStep, IncidentStepped};
 use lazaret_store::redrive::{RunStep, SendOutcome};
 
 use crate::job_letters::{dead, kill, letter as letter_of};
@@ -68,7 +68,14 @@ pub async fn an_analysis_is_written_revised_and_kept(rig: &mut Rig) {
         (named.reference.as_str(), named.fixed_at, named.at, named.revision),
         ("PR 7", at(15), at(30), 2)
     );
-    assert_eq!((found.assignee.as_deref(), found.fix_at), (Some("bo"), Some(at(15))));
+    assert_eq!(found.fix_at, Some(at(15)));
+    let listed =
+        rig.store().incidents(IncidentQuery { limit: 10, ..IncidentQuery::default() }).await.unwrap();
+    let listed = listed.incidents.iter().find(|incident| incident.id == id).unwrap();
+    assert_eq!((listed.assignee.as_deref(), listed.analysed), (Some("bo"), Some(Category::Contract)));
+    let counts = rig.store().incident_counts().await.unwrap();
+    assert_eq!(counts.get(&IncidentState::Fixed), Some(&1));
+    assert_eq!(counts.values().sum::<u64>(), 1);
     let timeline: Vec<_> =
         found.timeline.iter().map(|entry| (entry.kind.as_str(), entry.text.as_deref())).collect();
     assert_eq!(

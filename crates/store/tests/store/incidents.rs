@@ -8,6 +8,7 @@ use lazaret_core::pattern::Pattern;
 use lazaret_store::decision::Verb;
 use lazaret_store::incident::{Incident, IncidentDetail, IncidentPage, IncidentQuery, IncidentSort};
 
+use crate::analyses::{diagnosis, fix, step};
 use crate::rig::{Rig, at, captured};
 
 /// A letter of its own cause.
@@ -159,8 +160,14 @@ pub async fn what_looks_alike_is_named(rig: &mut Rig) {
     let (one, two) = (rig.letter(one).await.incident, rig.letter(two).await.incident);
     assert_ne!(one, two);
     let similar = detail(rig, one).await.similar;
-    assert_eq!(similar.iter().map(|(incident, _)| incident.id).collect::<Vec<_>>(), [two]);
-    assert!((0.5..=1.0).contains(&similar[0].1));
+    assert_eq!(similar.iter().map(|alike| alike.incident.id).collect::<Vec<_>>(), [two]);
+    assert!((0.5..=1.0).contains(&similar[0].likeness));
+    assert_eq!((&similar[0].rca, &similar[0].fix), (&None, &None));
+    step(rig, two, diagnosis(), 10).await;
+    step(rig, two, fix(15), 30).await;
+    let known = detail(rig, one).await.similar.remove(0);
+    assert_eq!(known.rca.unwrap().analysis.root_cause, "a field was renamed");
+    assert_eq!(known.fix.unwrap().reference, "PR 7");
     assert!(rig.store().incident(IncidentId::from_bytes([9; 16])).await.unwrap().is_none());
 }
 

@@ -47,6 +47,7 @@ mod replays;
 mod retention;
 mod rig;
 mod search;
+mod sessions;
 mod shelf;
 mod sqlite_faults;
 mod sqlite_groups;

@@ -228,6 +228,8 @@ pub async fn refused_groups_do_not_go_and_nothing_overtakes_them(rig: &mut Rig) 
     let planned = rig.store().plan_redrive(id, verdicts, "{}".into(), at(20)).await.unwrap().unwrap();
     assert_eq!((planned.state, planned.total, planned.refused), (RunState::Planned, 3, 1));
     assert_eq!((planned.letters[&Outcome::Waiting], planned.letters[&Outcome::LaneBlocked]), (1, 1));
+    let counts = rig.store().plan_counts(id).await.unwrap();
+    assert_eq!(counts.groups, [(2, 1)].into(), "what is blocked does not go");
     let rows = letters(rig, id).await;
     let found: Vec<_> = rows.iter().map(|row| (row.letter, row.outcome)).collect();
     assert_eq!(found, [(behind, Outcome::LaneBlocked), (free, Outcome::Waiting)]);

@@ -16,7 +16,8 @@ Examples:
   lazaret archive show 019a8b1c-7e00-7000-8000-000000000000
   lazaret archive show 019a8b1c-7e00-7000-8000-000000000000 --body > event.json
   lazaret archive show 019a8b1c-7e00-7000-8000-000000000000 --body --life 1
-  lazaret archive show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .archive";
+  lazaret archive show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .archive
+  lazaret archive show 019a8b1c-7e00-7000-8000-000000000000 --reveal --reason 'ticket 7: which card was charged'";
 
 #[derive(Args, Debug)]
 pub struct ShowArgs {
@@ -24,7 +25,7 @@ pub struct ShowArgs {
     #[arg(value_parser = LetterId::parse)]
     id: LetterId,
 
-    /// Write the exact bytes that were captured, and nothing else
+    /// Write the bytes that were captured, and nothing else; exactly unless something in them is masked
     #[arg(long)]
     body: bool,
 
@@ -35,20 +36,31 @@ pub struct ShowArgs {
     /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
     #[arg(long)]
     raw: bool,
+
+    /// Show what is masked too; needs the role approver or admin, and --reason
+    #[arg(long, requires = "reason")]
+    reveal: bool,
+
+    /// Why it is revealed, in 10 characters or more: the audit log keeps it
+    #[arg(long, value_name = "TEXT", requires = "reveal")]
+    reason: Option<String>,
 }
 
 pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let id = args.id.to_string();
+    let reason = args.reason.iter().filter(|_| args.reveal);
+    let reveal: Vec<(&str, &str)> = reason.map(|reason| ("reveal", reason.as_str())).collect();
     if args.body {
         if screen.format == Format::Json {
             return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
         }
         let life = args.life.map(|life| life.to_string());
-        let query: Vec<(&str, &str)> = life.iter().map(|life| ("life", life.as_str())).collect();
+        let life = life.iter().map(|life| ("life", life.as_str()));
+        let query: Vec<(&str, &str)> = life.chain(reveal.iter().copied()).collect();
         let answer = client.get(&["archive", &id, "body"], &query).await?;
         return show::write_body(args.raw, &answer, screen);
     }
-    let answer = client.get(&["archive", &id], &[]).await?;
+    let answer = client.get(&["archive", &id], &reveal).await?;
     if screen.format == Format::Json {
         screen.json(answer.text()?)?;
         return Ok(Outcome::Done);
@@ -63,6 +75,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
     let mut text = show::page(&letter, &rest, &payload.text(layout), screen, now);
     text.push_str(&removed(&removal, screen, now));
     screen.write(text.as_bytes())?;
+    show::tell_masked(&rest, &format!("lazaret archive show {id}"), screen);
     Ok(Outcome::Done)
 }
 

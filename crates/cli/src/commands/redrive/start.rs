@@ -2,6 +2,7 @@
 
 use clap::Args;
 use lazaret_core::id::RedriveId;
+use lazaret_core::redrive::Outcome::LaneBlocked;
 use serde_json::json;
 
 use super::choices::{How, Which, pace_told};
@@ -10,6 +11,7 @@ use crate::answers::redrive::Redrive;
 use crate::args::filter_word;
 use crate::client::{Client, ClientError, Content};
 use crate::failure::{Failure, Outcome};
+use crate::gate;
 use crate::output::{Format, Screen, escape, moment};
 use crate::prompt;
 
@@ -123,15 +125,22 @@ async fn planned(args: &StartArgs, client: &Client, screen: &mut Screen) -> anyh
     Ok(redrive)
 }
 
-/// How many letters will go. Broken glass lets those through that the gate refuses, and no others.
+/// How many letters will go.
 fn expected(args: &StartArgs, redrive: &Redrive) -> u64 {
-    let plan = redrive.plan.as_ref();
-    let refused = plan.map(|plan| plan.refusals.as_slice()).unwrap_or_default();
-    let forced = refused.iter().filter(|refusal| crate::gate::command(&refusal.code, "").is_some());
     match args.break_glass {
         None => redrive.count,
-        Some(_) => forced.map(|refusal| refusal.count).fold(redrive.count, u64::saturating_add),
+        Some(_) => forced(redrive),
     }
+}
+
+/// Broken glass lets those through that the gate refuses, and those that only wait behind them. Of the latter some may
+/// wait behind a letter without a way back; the server knows, and refuses this number then with the right one.
+fn forced(redrive: &Redrive) -> u64 {
+    let plan = redrive.plan.as_ref();
+    let refused = plan.map(|plan| plan.refusals.as_slice()).unwrap_or_default();
+    let passes = |code: &str| gate::command(code, "").is_some() || code == LaneBlocked.name();
+    let forced = refused.iter().filter(|refusal| passes(&refusal.code)).map(|refusal| refusal.count);
+    forced.fold(redrive.count, u64::saturating_add)
 }
 
 /// The number that somebody stands for: typed as a flag, or confirmed on the terminal.
@@ -167,5 +176,21 @@ fn going(redrive: &Redrive) -> String {
     match redrive.state.as_str() {
         "canary" => format!("{letters}, {} of them first and alone", moment::count(redrive.options.canary)),
         _ => letters,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_glass_counts_what_is_behind_the_gate_and_behind_that() {
+        let mut plan: serde_json::Value = serde_json::from_str(include_str!("plan.json")).unwrap();
+        let refusal = |code: &str, count: u64| json!({"code": code, "reason": "r", "hint": "h", "count": count, "incidents": []});
+        plan["count"] = 400.into();
+        plan["plan"]["refusals"] =
+            json!([refusal("rca_required", 10), refusal("lane_blocked", 3), refusal("no_way_back", 7)]);
+        let redrive: Redrive = serde_json::from_value(plan).unwrap();
+        assert_eq!(forced(&redrive), 413);
     }
 }

@@ -26,6 +26,7 @@ use super::super::guard::{RequestId, actor};
 use super::super::letters::{parse_id, read_filter};
 use super::super::ndjson::line;
 use super::super::problem::{Code, Problem};
+use super::super::reveal::may_ask;
 use super::super::wire::archive::RestoredBody;
 use super::super::wire::{LetterSummary, SkippedBody};
 use super::{not_archived, parse_place};
@@ -53,7 +54,7 @@ const NDJSON: &str = "application/x-ndjson";
         (status = 503, description = "archive_unavailable")
     )
 )]
-pub(in crate::api) async fn restore_one(
+pub(crate) async fn restore_one(
     State(app): State<Arc<App>>,
     caller: Extension<Caller>,
     request: Extension<RequestId>,
@@ -83,34 +84,43 @@ pub(in crate::api) async fn restore_one(
         (status = 503, description = "archive_unavailable")
     )
 )]
-pub(in crate::api) async fn restore_many(
+pub(crate) async fn restore_many(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Extension(request): Extension<RequestId>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let asked = read(Fields::read(&body?)?)?;
-    let decision = Decision {
-        verb: Verb::Restore,
-        actor: actor(&caller, &request),
-        reason: asked.reason.clone(),
-        at: app.clock.now(),
-        from: None,
-        floor_ms: None,
-    };
-    let letters = select(&app, &asked).await?;
-    let mut restore =
-        Restore { app, of: letters.len() as u64, chunks: chunks(letters), decision, end: Tally::default() };
+    let restore = begin(app, &caller, &request, body).await?;
     if !headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().starts_with(NDJSON.as_bytes())) {
-        while restore.step().await? {}
-        return Ok(Json(RestoredBody::from(restore.end)).into_response());
+        return Ok(Json(restore.whole().await?).into_response());
     }
     let lines = stream::unfold(Some(restore), |restore| async move {
         let (line, restore) = restore?.next().await;
         Some((Ok::<Bytes, Infallible>(line), restore))
     });
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON))], Body::from_stream(lines)).into_response())
+}
+
+/// A restore as it was asked for, before its first letter.
+pub(crate) async fn begin(
+    app: Arc<App>,
+    caller: &Caller,
+    request: &RequestId,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Restore, Problem> {
+    let asked = read(Fields::read(&body?)?)?;
+    may_ask(&app, caller, &asked.filter)?;
+    let decision = Decision {
+        verb: Verb::Restore,
+        actor: actor(caller, request),
+        reason: asked.reason.clone(),
+        at: app.clock.now(),
+        from: None,
+        floor_ms: None,
+    };
+    let letters = select(&app, &asked).await?;
+    Ok(Restore { app, of: letters.len() as u64, chunks: chunks(letters), decision, end: Tally::default() })
 }
 
 /// The letters that match, if they are as many as expected and not too many.
@@ -174,7 +184,7 @@ fn chunks(mut letters: Vec<Archived>) -> VecDeque<Vec<Archived>> {
 }
 
 /// A restore by filter that goes on.
-struct Restore {
+pub(crate) struct Restore {
     app: Arc<App>,
     chunks: VecDeque<Vec<Archived>>,
     decision: Decision,
@@ -191,6 +201,12 @@ struct Tally {
 }
 
 impl Restore {
+    /// Brings all of them back.
+    pub async fn whole(mut self) -> Result<RestoredBody, ArchiveError> {
+        while self.step().await? {}
+        Ok(self.end.into())
+    }
+
     /// Brings the next letters back; false when there were none left.
     async fn step(&mut self) -> Result<bool, ArchiveError> {
         let Some(chunk) = self.chunks.pop_front() else { return Ok(false) };

@@ -22,7 +22,7 @@ use super::super::ndjson::line;
 use super::super::problem::{Code, Problem};
 use super::super::wire::archive::{CheckedLine, DamagedBody, FileBody, VerifiedBody};
 use crate::app::App;
-use crate::archive;
+use crate::archive::{self, ArchiveError};
 
 /// Reads every file of the archive, or one, and checks it against what was written down of it.
 #[utoipa::path(
@@ -36,10 +36,21 @@ use crate::archive;
         (status = 404, description = "not_found: there is no such file")
     )
 )]
-pub(in crate::api) async fn verify(
+pub(crate) async fn verify(
     State(app): State<Arc<App>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
+    let walk = walk(app, body).await?;
+    let lines = stream::unfold(Some(walk), |walk| async move {
+        let (line, walk) = walk?.next().await;
+        Some((Ok::<Bytes, Infallible>(line), walk))
+    });
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// A check as it was asked for, before its first file.
+pub(crate) async fn walk(app: Arc<App>, body: Result<Bytes, BytesRejection>) -> Result<Walk, Problem> {
     let mut fields = Fields::read(&body?)?;
     let one = fields.text("fileId")?;
     fields.end()?;
@@ -47,13 +58,7 @@ pub(in crate::api) async fn verify(
         Some(text) => VecDeque::from([known(&app, &text).await?]),
         None => all(&app).await?,
     };
-    let walk = Walk { app, of: files.len() as u64, files, end: VerifiedBody::default() };
-    let lines = stream::unfold(Some(walk), |walk| async move {
-        let (line, walk) = walk?.next().await;
-        Some((Ok::<Bytes, Infallible>(line), walk))
-    });
-    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))];
-    Ok((headers, Body::from_stream(lines)).into_response())
+    Ok(Walk { app, of: files.len() as u64, files, end: VerifiedBody::default() })
 }
 
 async fn known(app: &App, text: &str) -> Result<ArchiveFile, Problem> {
@@ -82,26 +87,35 @@ async fn all(app: &App) -> Result<VecDeque<ArchiveFile>, StoreError> {
 }
 
 /// A walk through files, one at a time: nobody who reads slowly makes us hold lines.
-struct Walk {
+pub(crate) struct Walk {
     app: Arc<App>,
     files: VecDeque<ArchiveFile>,
-    of: u64,
-    end: VerifiedBody,
+    pub of: u64,
+    pub end: VerifiedBody,
 }
 
 impl Walk {
+    /// Those first that were looked at the longest ago, for who will not walk to the end.
+    pub fn stalest_first(&mut self) {
+        self.files.make_contiguous().sort_by_key(|file| file.checked_at);
+    }
+
     /// The next line, and the walk unless it was the last.
     async fn next(mut self) -> (Bytes, Option<Walk>) {
-        let Some(file) = self.files.pop_front() else {
-            return (line(&json!({ "end": self.end })), None);
-        };
-        let problem = match archive::verify_file(&self.app, &file).await {
-            Ok(problem) => problem,
+        match self.step().await {
+            Ok(Some(checked)) => (line(&checked), Some(self)),
+            Ok(None) => (line(&json!({ "end": self.end })), None),
             Err(error) => {
                 tracing::warn!(error = %error, "a check of the archive broke off");
-                return (line(&json!({ "problem": error.to_string() })), None);
+                (line(&json!({ "problem": error.to_string() })), None)
             }
-        };
+        }
+    }
+
+    /// Checks the next file; nothing if there is none left.
+    pub async fn step(&mut self) -> Result<Option<CheckedLine>, ArchiveError> {
+        let Some(file) = self.files.pop_front() else { return Ok(None) };
+        let problem = archive::verify_file(&self.app, &file).await?;
         self.end.files += 1;
         match &problem {
             None => self.end.letters += file.letters,
@@ -112,6 +126,6 @@ impl Walk {
             }),
         }
         let (done, of) = (self.end.files, self.of);
-        (line(&CheckedLine { file: FileBody::from(file), problem, done, of }), Some(self))
+        Ok(Some(CheckedLine { file: FileBody::from(file), problem, done, of }))
     }
 }

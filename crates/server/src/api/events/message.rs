@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use lazaret_core::redaction::Redactor;
 use lazaret_store::event::Event;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,11 +10,12 @@ use utoipa::ToSchema;
 
 use crate::api::wire::LetterSummary;
 use crate::events::Lost;
+use crate::redaction::Masker;
 
 /// One event. What it does not tell of is left out.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventMessage {
+pub(crate) struct EventMessage {
     pub id: String,
     /// The place of the event, to go on after.
     pub position: u64,
@@ -41,7 +43,7 @@ pub(super) struct EventMessage {
 /// Events for those who poll.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventPage {
+pub(crate) struct EventPage {
     pub items: Vec<EventMessage>,
     /// The position to ask after next.
     pub next: u64,
@@ -52,15 +54,17 @@ pub(super) struct EventPage {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct LostMessage {
+pub(crate) struct LostMessage {
     #[schema(value_type = String)]
     pub reason: &'static str,
     pub asked: u64,
     pub oldest: u64,
 }
 
-impl From<&Event> for EventMessage {
-    fn from(event: &Event) -> EventMessage {
+impl EventMessage {
+    pub fn new(event: &Event, redactor: &Redactor) -> EventMessage {
+        let masker = Masker::new(redactor);
+        let detail = event.detail.as_deref().map(|text| redactor.json_text(text).into_owned());
         EventMessage {
             id: format!("evt_{}", event.id),
             position: event.position,
@@ -71,8 +75,8 @@ impl From<&Event> for EventMessage {
             operation_id: event.operation.map(|id| id.to_string()),
             job_id: event.job.map(|id| id.to_string()),
             actor: event.actor.clone(),
-            detail: event.detail.clone().and_then(|text| RawValue::from_string(text).ok()),
-            letter: event.about.as_deref().map(LetterSummary::from),
+            detail: detail.and_then(|text| RawValue::from_string(text).ok()),
+            letter: event.about.as_deref().map(|letter| LetterSummary::shown(letter, &masker)),
         }
     }
 }
@@ -84,31 +88,31 @@ impl From<&Lost> for LostMessage {
 }
 
 /// What a stream begins with: how soon to come back, and the place it begins at.
-pub(super) fn greeting(place: u64) -> String {
+pub(crate) fn greeting(place: u64) -> String {
     format!("retry: 1000\nid: {place}\n\n")
 }
 
 /// Moves the reader's place without an event: a block with an id and no data is kept in mind and not dispatched.
-pub(super) fn moved(place: u64) -> String {
+pub(crate) fn moved(place: u64) -> String {
     format!("id: {place}\n\n")
 }
 
-pub(super) fn beat(place: u64) -> String {
+pub(crate) fn beat(place: u64) -> String {
     format!(": beat\nid: {place}\n\n")
 }
 
-pub(super) fn event(text: &mut String, event: &Event) {
-    let data = one_line(&EventMessage::from(event));
+pub(crate) fn event(text: &mut String, event: &Event, redactor: &Redactor) {
+    let data = one_line(&EventMessage::new(event, redactor));
     block(text, event.position, &event.kind, &data);
 }
 
-pub(super) fn lost(lost: &Lost) -> String {
+pub(crate) fn lost(lost: &Lost) -> String {
     let mut text = String::new();
     block(&mut text, lost.oldest.saturating_sub(1), "lost", &one_line(&LostMessage::from(lost)));
     text
 }
 
-pub(super) fn dropped(reason: &str, resume_after: u64) -> String {
+pub(crate) fn dropped(reason: &str, resume_after: u64) -> String {
     let mut text = String::new();
     let data = serde_json::json!({ "reason": reason, "resumeAfter": resume_after });
     block(&mut text, resume_after, "dropped", &data.to_string());

@@ -13,6 +13,7 @@ use hyper::body::{Body, Frame};
 use lazaret_core::limits;
 use lazaret_store::StoreError;
 use lazaret_store::event::Event;
+use lazaret_store::session_store::StoredSession;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -21,14 +22,16 @@ use super::message;
 use crate::access::Caller;
 use crate::app::App;
 use crate::events::{Lost, Selection, TooManyReaders, lost};
+use crate::sessions;
 
 /// How long to wait after the store could not be read.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// Begins to follow events after `place`, if one more may.
-pub(super) fn follow(
+pub(crate) fn follow(
     app: &Arc<App>,
     caller: Caller,
+    session: Option<StoredSession>,
     selection: Selection,
     place: u64,
 ) -> Result<EventBody, TooManyReaders> {
@@ -37,6 +40,7 @@ pub(super) fn follow(
     let reader = Reader {
         app: Arc::clone(app),
         caller,
+        session,
         selection,
         queue,
         place,
@@ -49,7 +53,7 @@ pub(super) fn follow(
 
 /// What the connection sends: the greeting, what is queued, and at the end why it ended.
 #[derive(Debug)]
-pub(super) struct EventBody {
+pub(crate) struct EventBody {
     greeting: Option<Bytes>,
     queued: mpsc::Receiver<Bytes>,
     last_words: oneshot::Receiver<Bytes>,
@@ -94,6 +98,8 @@ enum Found {
 struct Reader {
     app: Arc<App>,
     caller: Caller,
+    /// By which they were let in, if not by the token itself.
+    session: Option<StoredSession>,
     selection: Selection,
     queue: mpsc::Sender<Bytes>,
     /// The last event looked at.
@@ -130,7 +136,7 @@ impl Reader {
                 Ok(found) => found,
                 Err(end) => return end,
             };
-            if let Err(end) = self.beat() {
+            if let Err(end) = self.beat().await {
                 return end;
             }
             match found {
@@ -165,7 +171,7 @@ impl Reader {
         let now = self.app.clock.now();
         let (mut text, mut sent) = (String::new(), self.told);
         for event in events.iter().filter(|event| self.selection.takes(event, now)) {
-            message::event(&mut text, event);
+            message::event(&mut text, event, &self.app.redactor);
             sent = event.position;
         }
         if let Some(last) = events.last() {
@@ -197,13 +203,19 @@ impl Reader {
     }
 
     /// Says now and then that the connection stands, and looks whether the reader may still read.
-    fn beat(&mut self) -> Result<(), End> {
+    async fn beat(&mut self) -> Result<(), End> {
         if Instant::now() < self.beat_at {
             return Ok(());
         }
         self.beat_at = Instant::now() + self.app.readers.bounds.beat;
         if !self.app.access.still_admits(&self.caller) {
             return Err(End::Dropped("the token was revoked".to_owned()));
+        }
+        // A store that is away is told of elsewhere, and asked again at the next beat.
+        if let Some(session) = &self.session
+            && matches!(sessions::stands(&self.app, session).await, Ok(false))
+        {
+            return Err(End::Dropped("the session is over".to_owned()));
         }
         match self.queue.try_send(message::beat(self.place).into()) {
             Ok(()) => self.told = self.place,
@@ -226,7 +238,7 @@ impl Reader {
 
 /// The next events after a place, and whether some before them are gone. Without events, those that there are instead
 /// begin at what it says.
-pub(super) async fn read(app: &App, place: u64) -> Result<(Vec<Event>, Option<Lost>), StoreError> {
+pub(crate) async fn read(app: &App, place: u64) -> Result<(Vec<Event>, Option<Lost>), StoreError> {
     let events = app.store.events(place, limits::EVENTS_PER_READ).await?;
     let first = events.first().map(|event| event.position);
     if first.is_some() && first == place.checked_add(1) {

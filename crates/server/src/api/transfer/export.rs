@@ -18,7 +18,7 @@ use crate::app::App;
 
 /// An export under way.
 #[derive(Debug)]
-pub(super) struct Export {
+pub(crate) struct Export {
     app: Arc<App>,
     filter: Filter,
     /// When it was asked for; relative times are counted from here.

@@ -19,7 +19,7 @@ use crate::api::problem::{Code, Problem};
 use crate::app::App;
 
 #[derive(Serialize, ToSchema, Debug, Default)]
-pub(in crate::api) struct ImportBody {
+pub(crate) struct ImportBody {
     /// Letters that are here now and were not before.
     pub created: u64,
     /// Letters that were here already, as far along or further.
@@ -33,7 +33,7 @@ pub(in crate::api) struct ImportBody {
 }
 
 #[derive(Serialize, ToSchema, Debug)]
-pub(in crate::api) struct ConflictBody {
+pub(crate) struct ConflictBody {
     /// Counted from 1.
     pub line: usize,
     /// The letter on that line.
@@ -42,7 +42,7 @@ pub(in crate::api) struct ConflictBody {
 }
 
 #[derive(Serialize, ToSchema, Debug)]
-pub(in crate::api) struct RefusedBody {
+pub(crate) struct RefusedBody {
     /// Counted from 1.
     pub line: usize,
     pub detail: String,
@@ -50,7 +50,7 @@ pub(in crate::api) struct RefusedBody {
 
 /// An import under way.
 #[derive(Debug)]
-pub(super) struct Import {
+pub(crate) struct Import {
     app: Arc<App>,
     by: Actor,
     tally: Tally,

@@ -11,7 +11,7 @@ use crate::api::wire::hex;
 
 /// What was written or read so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Over the hex of the hashes of all letters, one behind the other.
     hashes: Sha256,
     letters: u64,
@@ -19,7 +19,7 @@ pub(super) struct Tally {
 
 /// What a line turned out to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// The text of a letter that has its hash.
     Letter(&'a str),
     /// The end, and whether it fits what was before it.

@@ -12,7 +12,7 @@ use crate::archive::ArchiveState;
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ArchiveList {
+pub(crate) struct ArchiveList {
     /// The last removed first.
     pub items: Vec<ArchivedBody>,
     /// Pass it as `cursor` for the next page; null on the last one.
@@ -25,7 +25,7 @@ pub(in crate::api) struct ArchiveList {
 /// A letter of the archive, as its index tells of it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ArchivedBody {
+pub(crate) struct ArchivedBody {
     #[serde(flatten)]
     pub letter: LetterSummary,
     pub archive: RemovalBody,
@@ -34,7 +34,7 @@ pub(in crate::api) struct ArchivedBody {
 /// A letter of the archive, whole.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ArchivedEntry {
+pub(crate) struct ArchivedEntry {
     #[serde(flatten)]
     pub letter: LetterEntry,
     pub archive: RemovalBody,
@@ -43,7 +43,7 @@ pub(in crate::api) struct ArchivedEntry {
 /// How a letter came into the archive, and where it is there.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RemovalBody {
+pub(crate) struct RemovalBody {
     pub removed_at: String,
     pub removed_by: String,
     /// max_age, max_count, deleted or archived
@@ -54,7 +54,7 @@ pub(in crate::api) struct RemovalBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct FileRowBody {
+pub(crate) struct FileRowBody {
     pub file_id: String,
     /// Counted from 0.
     pub row: u64,
@@ -65,7 +65,7 @@ pub(in crate::api) struct FileRowBody {
 /// Older lives of a live letter, which stand in a file.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct OlderLivesBody {
+pub(crate) struct OlderLivesBody {
     #[serde(flatten)]
     pub place: FileRowBody,
     /// Gives the letter with them.
@@ -74,7 +74,7 @@ pub(in crate::api) struct OlderLivesBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct FileList {
+pub(crate) struct FileList {
     /// The oldest first.
     pub items: Vec<FileBody>,
     /// Pass it as `cursor` for the next page; null on the last one.
@@ -92,7 +92,7 @@ pub(in crate::api) struct FileList {
 /// What waits in the store for a file.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct WaitingBody {
+pub(crate) struct WaitingBody {
     pub letters: u64,
     /// Of their originals.
     pub bytes: u64,
@@ -101,7 +101,7 @@ pub(in crate::api) struct WaitingBody {
 
 #[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct FileBody {
+pub(crate) struct FileBody {
     pub id: String,
     /// Below the place of the archive.
     pub path: String,
@@ -123,7 +123,7 @@ pub(in crate::api) struct FileBody {
 /// One line of a check: a file and what was found.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct CheckedLine {
+pub(crate) struct CheckedLine {
     pub file: FileBody,
     /// What is wrong with it, now.
     pub problem: Option<String>,
@@ -134,7 +134,7 @@ pub(in crate::api) struct CheckedLine {
 /// The last line of a check.
 #[derive(Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct VerifiedBody {
+pub(crate) struct VerifiedBody {
     pub files: u64,
     /// Of the files that are as they were written.
     pub letters: u64,
@@ -143,7 +143,7 @@ pub(in crate::api) struct VerifiedBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct DamagedBody {
+pub(crate) struct DamagedBody {
     pub file_id: String,
     pub path: String,
     pub problem: String,
@@ -152,7 +152,7 @@ pub(in crate::api) struct DamagedBody {
 /// What became of a restore by filter.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RestoredBody {
+pub(crate) struct RestoredBody {
     pub restored: u64,
     pub skipped: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -166,7 +166,7 @@ impl From<Archived> for ArchivedBody {
 }
 
 /// A letter of the archive in short, with what may be done with it there.
-pub(in crate::api) fn summary(archived: &Archived) -> LetterSummary {
+pub(crate) fn summary(archived: &Archived) -> LetterSummary {
     let mut letter = LetterSummary::from(&archived.letter);
     letter.allowed_actions.insert(0, Action::Restore.name());
     letter

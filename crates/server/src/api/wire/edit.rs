@@ -1,5 +1,6 @@
 //! A letter as a person changed it, beside the original, with what is different.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::limits;
+use lazaret_core::redaction::{Redactor, Shown};
 use lazaret_store::redrive::Edit;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,7 +20,7 @@ const DIFF_TIME: Duration = Duration::from_millis(100);
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct EditBody {
+pub(crate) struct EditBody {
     pub number: u32,
     /// The life whose original was changed.
     pub life: u32,
@@ -44,62 +46,102 @@ pub(in crate::api) struct EditBody {
     pub diff: Option<String>,
     /// What is different in the headers and the content type, by name: what it was and what it is.
     pub headers_changed: BTreeMap<String, [Option<String>; 2]>,
+    /// Present and true when something of the body or the headers is masked, or left out because it is no text.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct EditList {
+pub(crate) struct EditList {
     /// Oldest first.
     pub items: Vec<EditBody>,
 }
 
 /// Whether bodies are shown beside what is different.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::api) enum Bodies {
+pub(crate) enum Bodies {
     Shown,
     LeftOut,
 }
 
 impl EditBody {
-    pub fn new(edit: Edit, original: Option<&Envelope>, bodies: Bodies) -> EditBody {
-        let diff = original.and_then(|original| diff(original.body(), &edit));
-        let headers_changed = original.map(|original| changed(original, &edit)).unwrap_or_default();
-        let body_bytes = edit.body.len() as u64;
-        let (body, body_base64) = match (bodies, String::from_utf8(edit.body)) {
-            (Bodies::LeftOut, _) => (None, None),
-            (Bodies::Shown, Ok(text)) => (Some(text), None),
-            (Bodies::Shown, Err(error)) => (None, Some(STANDARD.encode(error.as_bytes()))),
+    /// Both sides are compared as they are shown: a diff must not tell what is masked.
+    pub fn new(edit: Edit, original: Option<&Envelope>, bodies: Bodies, redactor: &Redactor) -> EditBody {
+        let new = Side::of(redactor.body(&edit.content_type, &edit.body));
+        let old = original.map(|original| Side::of(redactor.body(original.content_type(), original.body())));
+        let diff = old.as_ref().and_then(|old| diff(old, &new, &edit));
+        let mut redacted = new.redacted || old.is_some_and(|old| old.redacted);
+        let mut headers_changed = original.map(|original| changed(original, &edit)).unwrap_or_default();
+        for (name, sides) in &mut headers_changed {
+            sides.iter_mut().flatten().for_each(|value| redacted |= hide(redactor, name, value));
+        }
+        let mut headers: BTreeMap<String, String> = edit.headers.iter().cloned().collect();
+        headers.iter_mut().for_each(|(name, value)| redacted |= hide(redactor, name, value));
+        let (body, body_base64) = match (bodies, new.bytes) {
+            (Bodies::LeftOut, _) | (Bodies::Shown, None) => (None, None),
+            (Bodies::Shown, Some(bytes)) => match std::str::from_utf8(&bytes) {
+                Ok(text) => (Some(text.to_owned()), None),
+                Err(_) => (None, Some(STANDARD.encode(&bytes))),
+            },
         };
         EditBody {
             number: edit.number,
             life: edit.life,
             author: edit.author,
-            reason: edit.reason,
+            reason: edit.reason.map(|reason| redactor.text(&reason).into_owned()),
             at: edit.at.to_string(),
             content_type: edit.content_type,
-            headers: edit.headers.into_iter().collect(),
+            headers,
             destination: edit.destination,
-            body_bytes,
+            body_bytes: edit.body.len() as u64,
             body,
             body_base64,
             diff,
             headers_changed,
+            redacted,
         }
     }
 }
 
-fn diff(original: &[u8], edit: &Edit) -> Option<String> {
-    if original.len().max(edit.body.len()) > limits::EDIT_DIFF_BYTES_MAX {
+/// Masks the value of a header; says whether there was anything to mask.
+fn hide(redactor: &Redactor, name: &str, value: &mut String) -> bool {
+    let shown = redactor.header(name, value).into_owned();
+    let hidden = shown != *value;
+    *value = shown;
+    hidden
+}
+
+/// One side of a comparison, as it is shown.
+struct Side<'a> {
+    /// Nothing if it is withheld.
+    bytes: Option<Cow<'a, [u8]>>,
+    redacted: bool,
+}
+
+impl<'a> Side<'a> {
+    fn of(shown: Shown<'a>) -> Side<'a> {
+        match shown {
+            Shown::Whole(bytes) => Side { bytes: Some(Cow::Borrowed(bytes)), redacted: false },
+            Shown::Masked(text) => Side { bytes: Some(Cow::Owned(text.into_bytes())), redacted: true },
+            Shown::Withheld => Side { bytes: None, redacted: true },
+        }
+    }
+}
+
+fn diff(original: &Side<'_>, new: &Side<'_>, edit: &Edit) -> Option<String> {
+    let (original, new) = (original.bytes.as_deref()?, new.bytes.as_deref()?);
+    if original.len().max(new.len()) > limits::EDIT_DIFF_BYTES_MAX {
         return None;
     }
     let old = laid_out(std::str::from_utf8(original).ok()?);
-    let new = laid_out(std::str::from_utf8(&edit.body).ok()?);
+    let new = laid_out(std::str::from_utf8(new).ok()?);
     let text = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&old, &new);
     let names = (format!("original, life {}", edit.life), format!("edit {}", edit.number));
     Some(text.unified_diff().context_radius(3).header(&names.0, &names.1).to_string())
 }
 
 /// JSON that stands on one line, in lines; every value stays as it is written. Anything else as it is.
-fn laid_out(text: &str) -> String {
+pub(crate) fn laid_out(text: &str) -> String {
     let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
     if !is_json || text.trim().contains('\n') {
         return text.to_owned();
@@ -200,7 +242,7 @@ mod tests {
             br#"{"id":"o-1","amount":12345678901234567890.0,"note":"a, \"b\": {c}"}"#,
             &[("trace", "b"), ("new", "x")],
         );
-        let body = EditBody::new(new, Some(&old), Bodies::Shown);
+        let body = EditBody::new(new, Some(&old), Bodies::Shown, &Redactor::off());
         let expected = "--- original, life 1\n+++ edit 2\n@@ -1,5 +1,5 @@\n {\n   \"id\": \"o-1\",\n-  \"amount\": 1.50,\n\
                         +  \"amount\": 12345678901234567890.0,\n   \"note\": \"a, \\\"b\\\": {c}\"\n }\n";
         assert_eq!(body.diff.as_deref(), Some(expected));
@@ -216,9 +258,26 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_have_no_diff() {
-        let body = EditBody::new(edit(b"\xff\x00", &[]), Some(&original(b"{}")), Bodies::Shown);
+        let body =
+            EditBody::new(edit(b"\xff\x00", &[]), Some(&original(b"{}")), Bodies::Shown, &Redactor::off());
         assert_eq!((body.diff, body.body, body.body_base64.as_deref()), (None, None, Some("/wA=")));
-        assert_eq!(EditBody::new(edit(b"a", &[]), None, Bodies::LeftOut).body, None);
+        assert_eq!(EditBody::new(edit(b"a", &[]), None, Bodies::LeftOut, &Redactor::off()).body, None);
+    }
+
+    #[test]
+    fn what_is_masked_is_masked_on_both_sides_and_in_the_diff() {
+        let redactor = Redactor::new(lazaret_core::redaction::Rules::default());
+        let old = original(br#"{"id":1,"password":"hunter2"}"#);
+        let new = edit(br#"{"id":2,"password":"hunter3"}"#, &[("trace", "b"), ("X-Api-Key", "k-9")]);
+        let body = EditBody::new(new, Some(&old), Bodies::Shown, &redactor);
+        assert!(body.redacted);
+        assert_eq!(body.body.as_deref(), Some(r#"{"id":2,"password":"[redacted]"}"#));
+        let diff = body.diff.unwrap();
+        assert!(diff.contains("+  \"id\": 2") && !diff.contains("hunter"), "{diff}");
+        assert_eq!(body.headers["X-Api-Key"], "[redacted]");
+        assert_eq!(body.headers_changed["x-api-key"], [None, Some("[redacted]".to_owned())]);
+        let binary = EditBody::new(edit(b"\xff", &[]), Some(&old), Bodies::Shown, &redactor);
+        assert_eq!((binary.redacted, binary.diff, binary.body_base64), (true, None, None));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{ErrorBody, LetterSummary, fields, hex, raw};
 /// The whole entry.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct LetterEntry {
+pub(crate) struct LetterEntry {
     #[serde(flatten)]
     pub summary: LetterSummary,
     /// The original event, verbatim.
@@ -48,11 +48,14 @@ pub(in crate::api) struct LetterEntry {
     /// Why it is in its incident, by the rules in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<GroupingBody>,
+    /// Present and true when something is masked, which `reveal` with a reason shows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// What is kept beside the letter: how it was sent again and as what, who holds it, and what of it is in the archive.
 #[derive(Default)]
-pub(in crate::api) struct Beside {
+pub(crate) struct Beside {
     pub redrives: Vec<LetterRedriveBody>,
     pub edits: Vec<EditBody>,
     pub holds: Vec<HoldRecordBody>,
@@ -61,7 +64,7 @@ pub(in crate::api) struct Beside {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct DecisionBody {
+pub(crate) struct DecisionBody {
     pub at: String,
     pub action: String,
     pub actor: String,
@@ -75,7 +78,7 @@ pub(in crate::api) struct DecisionBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct GroupingBody {
+pub(crate) struct GroupingBody {
     /// The letter's own may still be an older one while letters are being regrouped.
     pub fingerprint: String,
     pub incident_id: String,
@@ -85,7 +88,7 @@ pub(in crate::api) struct GroupingBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct DifferenceBody {
+pub(crate) struct DifferenceBody {
     #[schema(value_type = String)]
     pub part: &'static str,
     /// What all letters of the group have.
@@ -96,7 +99,7 @@ pub(in crate::api) struct DifferenceBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct AttemptBody {
+pub(crate) struct AttemptBody {
     pub life: u32,
     pub timestamp: Option<String>,
     pub error: ErrorBody,
@@ -111,7 +114,7 @@ pub(in crate::api) struct AttemptBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct LifeBody {
+pub(crate) struct LifeBody {
     pub life: u32,
     pub captured_at: String,
     pub died_at: String,
@@ -161,6 +164,7 @@ impl LetterEntry {
             holds: beside.holds,
             older_lives: beside.older_lives,
             grouping,
+            redacted: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::LetterSummary;
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct HoldRecordBody {
+pub(crate) struct HoldRecordBody {
     pub id: String,
     /// placing, standing, releasing or released
     #[schema(value_type = String)]
@@ -39,7 +39,7 @@ pub(in crate::api) struct HoldRecordBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct HoldList {
+pub(crate) struct HoldList {
     /// The last placed first.
     pub items: Vec<HoldRecordBody>,
     /// Pass it as `cursor` for the next page; null on the last one.
@@ -49,7 +49,7 @@ pub(in crate::api) struct HoldList {
 /// One hold with letters under it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct HoldDetail {
+pub(crate) struct HoldDetail {
     #[serde(flatten)]
     pub hold: HoldRecordBody,
     /// Letters under it, oldest capture first.

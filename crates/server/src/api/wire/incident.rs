@@ -2,17 +2,17 @@
 
 use lazaret_core::fingerprint::{Fingerprint, Parts};
 use lazaret_core::lifecycle::Status;
-use lazaret_store::incident::{Affected, Incident};
+use lazaret_store::incident::{Affected, Incident, Similar};
 use lazaret_store::series::{Line, Point};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::record::RecordBody;
+use super::record::{FixBody, RcaBody, RecordBody};
 use crate::api::series::Span;
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct IncidentBody {
+pub(crate) struct IncidentBody {
     pub id: String,
     /// The newest one that points to it.
     pub fingerprint: String,
@@ -31,10 +31,11 @@ pub(in crate::api) struct IncidentBody {
     /// The class of the letter that opened it.
     #[schema(value_type = String)]
     pub class: &'static str,
-    /// infrastructure, contract, business or poison_pill, by the class; null if that tells none. By itself an incident has
-    /// the one of its analysis, if there is one
+    /// infrastructure, contract, business or poison_pill: what the analysis says, or else the class; null if neither tells
     #[schema(value_type = Option<String>)]
     pub category: Option<&'static str>,
+    /// Who looks after it.
+    pub assignee: Option<String>,
     pub first_seen_at: String,
     /// The last capture of a letter of it.
     pub last_seen_at: String,
@@ -45,7 +46,7 @@ pub(in crate::api) struct IncidentBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct ByStatus {
+pub(crate) struct ByStatus {
     pub pending: u64,
     pub reprocessing: u64,
     pub resolved: u64,
@@ -54,7 +55,7 @@ pub(in crate::api) struct ByStatus {
 
 /// Deaths captured in each of the last 48 hours.
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct Sparkline {
+pub(crate) struct Sparkline {
     /// hour
     #[schema(value_type = String)]
     pub step: &'static str,
@@ -98,7 +99,8 @@ impl IncidentBody {
             error_type: incident.error_type,
             template: incident.template,
             class: incident.class.name(),
-            category: incident.class.category().map(|category| category.name()),
+            category: incident.analysed.or(incident.class.category()).map(|category| category.name()),
+            assignee: incident.assignee,
             first_seen_at: incident.first_seen_at.to_string(),
             last_seen_at: incident.last_seen_at.to_string(),
             merged_into: incident.merged_into.map(|id| id.to_string()),
@@ -109,7 +111,7 @@ impl IncidentBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct IncidentList {
+pub(crate) struct IncidentList {
     pub items: Vec<IncidentBody>,
     pub total: u64,
     /// Pass it as `cursor` for the next page; null on the last one.
@@ -118,7 +120,7 @@ pub(in crate::api) struct IncidentList {
 
 /// One incident with what is known of its cause and its reach.
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct IncidentEntry {
+pub(crate) struct IncidentEntry {
     #[serde(flatten)]
     pub incident: IncidentBody,
     #[serde(flatten)]
@@ -133,7 +135,7 @@ pub(in crate::api) struct IncidentEntry {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct FingerprintBody {
+pub(crate) struct FingerprintBody {
     pub fingerprint: String,
     pub parts: PartsBody,
 }
@@ -147,7 +149,7 @@ impl From<(Fingerprint, Parts)> for FingerprintBody {
 /// What a fingerprint is made of.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct PartsBody {
+pub(crate) struct PartsBody {
     #[serde(rename = "type")]
     pub letter_type: String,
     pub error_type: String,
@@ -176,7 +178,7 @@ impl From<Parts> for PartsBody {
 
 /// Whom an incident hits: the ten most frequent values each.
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct AffectedBody {
+pub(crate) struct AffectedBody {
     /// Letters that were looked at; fewer than `count` means that only the newest were.
     pub over: u64,
     pub queues: Vec<ValueCount>,
@@ -188,7 +190,7 @@ pub(in crate::api) struct AffectedBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct ValueCount {
+pub(crate) struct ValueCount {
     pub value: String,
     pub count: u64,
 }
@@ -211,7 +213,7 @@ impl From<Affected> for AffectedBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct SeriesBody {
+pub(crate) struct SeriesBody {
     /// hour
     #[schema(value_type = String)]
     pub step: &'static str,
@@ -233,7 +235,7 @@ impl SeriesBody {
 
 /// One step in which something moved.
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct PointBody {
+pub(crate) struct PointBody {
     /// The beginning of the step.
     pub at: String,
     /// Deaths captured.
@@ -250,7 +252,7 @@ impl From<Point> for PointBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct SimilarBody {
+pub(crate) struct SimilarBody {
     pub id: String,
     pub title: String,
     #[schema(value_type = String)]
@@ -259,11 +261,17 @@ pub(in crate::api) struct SimilarBody {
     pub last_seen_at: String,
     /// From 0 to 1.
     pub likeness: f64,
+    /// Its analysis that holds.
+    pub rca: Option<RcaBody>,
+    /// The last fix that was named for it.
+    pub fix: Option<FixBody>,
 }
 
-impl From<(Incident, f64)> for SimilarBody {
-    fn from((incident, likeness): (Incident, f64)) -> SimilarBody {
+impl From<Similar> for SimilarBody {
+    fn from(Similar { incident, likeness, rca, fix }: Similar) -> SimilarBody {
         SimilarBody {
+            rca: rca.map(RcaBody::from),
+            fix: fix.map(FixBody::from),
             id: incident.id.to_string(),
             title: incident.title,
             state: incident.state.name(),

@@ -12,8 +12,7 @@ use super::redrive::RedriveBody;
 /// The record of one incident.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RecordBody {
-    pub assignee: Option<String>,
+pub(crate) struct RecordBody {
     /// What the class of its letters says it is; an analysis knows better.
     #[schema(value_type = Option<String>)]
     pub suggested_category: Option<&'static str>,
@@ -39,7 +38,7 @@ pub(in crate::api) struct RecordBody {
 
 #[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RcaBody {
+pub(crate) struct RcaBody {
     pub revision: u32,
     #[schema(value_type = String)]
     pub category: &'static str,
@@ -51,7 +50,7 @@ pub(in crate::api) struct RcaBody {
 
 #[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct FixBody {
+pub(crate) struct FixBody {
     /// deployed or decision
     #[schema(value_type = String)]
     pub kind: &'static str,
@@ -64,7 +63,7 @@ pub(in crate::api) struct FixBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct TimelineBody {
+pub(crate) struct TimelineBody {
     pub at: String,
     /// A state it came to, or assigned, note, revised, fix_named, redrive_started and so on.
     pub kind: String,
@@ -74,7 +73,7 @@ pub(in crate::api) struct TimelineBody {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(in crate::api) struct NextBody {
+pub(crate) struct NextBody {
     /// rca_required, fix_required, decision_required or poison
     #[schema(value_type = String)]
     pub code: &'static str,
@@ -89,7 +88,6 @@ impl RecordBody {
         let rcas: Vec<RcaBody> = record.rcas.into_iter().map(RcaBody::from).collect();
         let fixes: Vec<FixBody> = record.fixes.into_iter().map(FixBody::from).collect();
         RecordBody {
-            assignee: record.assignee,
             suggested_category: incident.class.category().map(|category| category.name()),
             rca: rcas.last().cloned(),
             rcas,

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::redrive::Plan;
 
 /// What may be done to a redrive that stands like this, by the names of the API.
-pub(in crate::api) fn allowed(state: RunState) -> impl Iterator<Item = &'static str> {
+pub(crate) fn allowed(state: RunState) -> impl Iterator<Item = &'static str> {
     let may = move |action| state.after(action).is_some();
     let paced = may(RunAction::Pause) || may(RunAction::Resume);
     [
@@ -29,7 +29,7 @@ pub(in crate::api) fn allowed(state: RunState) -> impl Iterator<Item = &'static 
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RedriveBody {
+pub(crate) struct RedriveBody {
     pub id: String,
     /// single, bulk, rule or plan
     #[schema(value_type = String)]
@@ -83,7 +83,7 @@ pub(in crate::api) struct RedriveBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct OptionsBody {
+pub(crate) struct OptionsBody {
     /// Letters a minute, or "unlimited".
     #[schema(value_type = Object)]
     pub pace: PaceBody,
@@ -100,14 +100,14 @@ pub(in crate::api) struct OptionsBody {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(in crate::api) enum PaceBody {
+pub(crate) enum PaceBody {
     PerMinute(u32),
     Word(&'static str),
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct PrioritizationBody {
+pub(crate) struct PrioritizationBody {
     /// createdAt, diedAt or retryCount
     #[schema(value_type = String)]
     pub order_by: &'static str,
@@ -118,7 +118,7 @@ pub(in crate::api) struct PrioritizationBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct OutcomesBody {
+pub(crate) struct OutcomesBody {
     pub waiting: u64,
     pub out: u64,
     pub sent: u64,
@@ -135,7 +135,7 @@ pub(in crate::api) struct OutcomesBody {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RedriveList {
+pub(crate) struct RedriveList {
     pub items: Vec<RedriveBody>,
     /// Pass it as `cursor` for the next page; null on the last one.
     pub next_cursor: Option<String>,
@@ -143,7 +143,7 @@ pub(in crate::api) struct RedriveList {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RedriveLetterList {
+pub(crate) struct RedriveLetterList {
     pub items: Vec<RedriveLetterBody>,
     /// Pass it as `cursor` for the next page; null on the last one.
     pub next_cursor: Option<String>,
@@ -151,7 +151,7 @@ pub(in crate::api) struct RedriveLetterList {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct RedriveLetterBody {
+pub(crate) struct RedriveLetterBody {
     pub ordinal: u64,
     pub letter_id: String,
     pub life: u32,
@@ -171,7 +171,7 @@ pub(in crate::api) struct RedriveLetterBody {
 /// What one redrive made of a letter, as the letter's page shows it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct LetterRedriveBody {
+pub(crate) struct LetterRedriveBody {
     pub redrive_id: String,
     #[schema(value_type = String)]
     pub kind: &'static str,

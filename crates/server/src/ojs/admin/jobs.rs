@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::{Numbered, Pagination};
 use crate::app::App;
 use crate::ojs::problem::{Code, Problem};
-use crate::ojs::{Answer, Pairs, given, job_value};
+use crate::ojs::{Answer, Pairs, given, job_value, shown_job};
 use crate::raw_json::shown;
 
 #[derive(Serialize)]
@@ -50,6 +50,19 @@ struct Found {
 }
 
 pub(in crate::ojs) async fn jobs(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+    let JobPage { jobs, pagination } = job_page(&app, pairs).await?;
+    let items = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
+    let body = JobList { items, total: pagination.total, pagination };
+    Ok(Answer(StatusCode::OK, body).into_response())
+}
+
+/// A page of the jobs that were asked for.
+pub(crate) struct JobPage {
+    pub jobs: Vec<Job>,
+    pub pagination: Pagination,
+}
+
+pub(crate) async fn job_page(app: &App, pairs: Pairs) -> Result<JobPage, Problem> {
     let Query(pairs) = pairs?;
     let (asked, numbered) = (read(&pairs)?, Numbered::read(&pairs)?);
     // A cursor has skipped already.
@@ -57,8 +70,8 @@ pub(in crate::ojs) async fn jobs(State(app): State<Arc<App>>, pairs: Pairs) -> R
         Some(_) => 0,
         None => numbered.offset(limits::OJS_JOBS_LOOKED_AT_MAX)?,
     };
-    let found = look(&app, &asked, offset, numbered.per_page).await?;
-    let exact = total(&app, &asked).await?;
+    let found = look(app, &asked, offset, numbered.per_page).await?;
+    let exact = total(app, &asked).await?;
     let at_least = found.matched as u64 + u64::from(found.next.is_some());
     let pagination = Pagination {
         total: exact.unwrap_or(at_least),
@@ -70,9 +83,8 @@ pub(in crate::ojs) async fn jobs(State(app): State<Arc<App>>, pairs: Pairs) -> R
         has_more: found.next.is_some(),
         next_cursor: found.next.map(|id| id.to_string()),
     };
-    let items = found.jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
-    let body = JobList { items, total: pagination.total, pagination };
-    Ok(Answer(StatusCode::OK, body).into_response())
+    let jobs = found.jobs.into_iter().map(|job| shown_job(app, job)).collect();
+    Ok(JobPage { jobs, pagination })
 }
 
 /// Looks through the jobs, newest first, until the page is full. Jobs are read whole, so that it ends after a bounded

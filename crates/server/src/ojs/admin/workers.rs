@@ -24,39 +24,44 @@ use crate::raw_json::shown;
 const STALE: &str = "stale";
 
 #[derive(Serialize)]
-struct WorkerValue {
-    id: String,
+pub(crate) struct WorkerValue {
+    pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hostname: Option<String>,
+    pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u64>,
-    state: &'static str,
+    pub pid: Option<u64>,
+    pub state: &'static str,
     /// What it is wished to do, alive or not.
-    wished: &'static str,
-    queues: Vec<String>,
+    pub wished: &'static str,
+    pub queues: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    concurrency: Option<u64>,
-    active_jobs: u64,
+    pub concurrency: Option<u64>,
+    pub active_jobs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<String>,
+    pub started_at: Option<String>,
     /// Absent if it holds jobs and never sent a heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_heartbeat_at: Option<String>,
+    pub last_heartbeat_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+    pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<RawValue>>,
 }
 
 #[derive(Serialize)]
-struct WorkerList {
-    items: Vec<WorkerValue>,
+pub(crate) struct WorkerList {
+    pub items: Vec<WorkerValue>,
     total: u64,
-    summary: Map<String, Value>,
-    pagination: Pagination,
+    pub summary: Map<String, Value>,
+    pub pagination: Pagination,
 }
 
 pub(in crate::ojs) async fn workers(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+    Ok(Answer(StatusCode::OK, worker_list(&app, pairs).await?).into_response())
+}
+
+/// A page of the workers, and how many there are of each state.
+pub(crate) async fn worker_list(app: &App, pairs: Pairs) -> Result<WorkerList, Problem> {
     let Query(pairs) = pairs?;
     let numbered = Numbered::read(&pairs)?;
     let (all, now) = (app.store.workers().await?, app.clock.now());
@@ -68,8 +73,7 @@ pub(in crate::ojs) async fn workers(State(app): State<Arc<App>>, pairs: Pairs) -
         summary.insert(state.into(), count.into());
     }
     let (items, pagination) = numbered.of(all)?;
-    let body = WorkerList { items, total: pagination.total, summary, pagination };
-    Ok(Answer(StatusCode::OK, body).into_response())
+    Ok(WorkerList { items, total: pagination.total, summary, pagination })
 }
 
 fn value(worker: WorkerInfo, now: Time) -> Result<WorkerValue, Problem> {
@@ -102,7 +106,7 @@ pub(in crate::ojs) async fn quiet(
     Extension(request): Extension<RequestId>,
     name: Part,
 ) -> Result<Response, Problem> {
-    wish(&app, &caller, &request, name, Wish::Quiet).await
+    answer(wish(&app, &caller, &request, name, Wish::Quiet).await)
 }
 
 pub(in crate::ojs) async fn terminate(
@@ -111,7 +115,7 @@ pub(in crate::ojs) async fn terminate(
     Extension(request): Extension<RequestId>,
     name: Part,
 ) -> Result<Response, Problem> {
-    wish(&app, &caller, &request, name, Wish::Terminate).await
+    answer(wish(&app, &caller, &request, name, Wish::Terminate).await)
 }
 
 pub(in crate::ojs) async fn resume(
@@ -120,23 +124,26 @@ pub(in crate::ojs) async fn resume(
     Extension(request): Extension<RequestId>,
     name: Part,
 ) -> Result<Response, Problem> {
-    wish(&app, &caller, &request, name, Wish::Running).await
+    answer(wish(&app, &caller, &request, name, Wish::Running).await)
+}
+
+fn answer(wished: Result<Value, Problem>) -> Result<Response, Problem> {
+    Ok(Answer(StatusCode::OK, wished?).into_response())
 }
 
 /// The worker learns of it with its next heartbeat; until then it fetches and gets nothing.
-async fn wish(
+pub(crate) async fn wish(
     app: &App,
     caller: &Caller,
     request: &RequestId,
     name: Part,
     wish: Wish,
-) -> Result<Response, Problem> {
+) -> Result<Value, Problem> {
     let Path(name) = name?;
     let by = actor(caller, request);
     match app.store.wish_worker(name.clone(), wish, by, app.clock.now()).await? {
         Wished::Done => {
-            let body = json!({"id": name, "worker_id": name, "state": wish.name(), "wished": wish.name()});
-            Ok(Answer(StatusCode::OK, body).into_response())
+            Ok(json!({"id": name, "worker_id": name, "state": wish.name(), "wished": wish.name()}))
         }
         Wished::Unknown => Err(Problem::new(Code::NotFound, format!("there is no worker {}", shown(&name)))
             .hint("a worker is known from its first heartbeat")

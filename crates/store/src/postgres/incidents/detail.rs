@@ -11,9 +11,9 @@ use super::super::conn::Conn;
 use super::super::counters::Dimension;
 use super::super::filter::IS_IN_USE;
 use super::list::{newest_fingerprints, of_ids};
-use super::record::record;
+use super::record::{fixes, rcas, record};
 use crate::StoreError;
-use crate::incident::{Affected, Incident, IncidentDetail};
+use crate::incident::{Affected, Incident, IncidentDetail, Similar};
 
 /// Asked within a snapshot.
 pub(in super::super) async fn detail(
@@ -107,11 +107,7 @@ select id from (select id from incidents
 except
 select $1::uuid";
 
-async fn similar(
-    conn: &Conn,
-    incident: &Incident,
-    parts: &Parts,
-) -> Result<Vec<(Incident, f64)>, StoreError> {
+async fn similar(conn: &Conn, incident: &Incident, parts: &Parts) -> Result<Vec<Similar>, StoreError> {
     let frame = clean_opt(parts.frames.first().map(String::as_str));
     let limit = limits::SIMILAR_CANDIDATES_MAX as i64;
     let found =
@@ -129,5 +125,12 @@ async fn similar(
     let ids: Vec<IncidentId> = alike.iter().map(|(id, _)| *id).collect();
     let mut found: HashMap<IncidentId, Incident> =
         of_ids(conn, &ids).await?.into_iter().map(|incident| (incident.id, incident)).collect();
-    Ok(alike.into_iter().filter_map(|(id, likeness)| Some((found.remove(&id)?, likeness))).collect())
+    let mut similar = Vec::with_capacity(alike.len());
+    for (id, likeness) in alike {
+        if let Some(incident) = found.remove(&id) {
+            let (rca, fix) = (rcas(conn, id).await?.pop(), fixes(conn, id).await?.pop());
+            similar.push(Similar { incident, likeness, rca, fix });
+        }
+    }
+    Ok(similar)
 }

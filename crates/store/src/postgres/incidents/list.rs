@@ -14,15 +14,16 @@ use super::super::conn::{Binds, Conn};
 use super::super::counters::Dimension;
 use super::super::filter::like;
 use super::super::rows;
+use super::record::category;
 use crate::StoreError;
-use crate::incident::{Incident, IncidentKey, IncidentPage, IncidentQuery, IncidentSort};
+use crate::incident::{Incident, IncidentCounts, IncidentKey, IncidentPage, IncidentQuery, IncidentSort};
 
 const COLUMNS: &str = "
 i.id, i.state, i.opened_at, i.type, i.error_type, i.title, i.template, i.class, i.letters, i.last_seen_at,
-i.merged_into";
+i.merged_into, i.category, i.assignee";
 
 /// How many these are.
-const COLUMNS_COUNT: usize = 11;
+const COLUMNS_COUNT: usize = 13;
 
 /// Reads rows that begin with the columns above, in their order.
 async fn read(conn: &Conn, rows: &[Row]) -> Result<Vec<Incident>, StoreError> {
@@ -43,6 +44,8 @@ async fn read(conn: &Conn, rows: &[Row]) -> Result<Vec<Incident>, StoreError> {
             error_type: row.cell(4)?,
             template: row.cell(6)?,
             class: rows::class(row.cell(7)?)?,
+            analysed: row.cell::<Option<&str>>(11)?.map(category).transpose()?,
+            assignee: row.cell(12)?,
             letters: row.count(8)?,
             by_status: by_status.remove(&id).unwrap_or_else(no_letters),
             first_seen_at: row.time(2)?,
@@ -140,6 +143,17 @@ pub(in super::super) async fn page(conn: &Conn, query: &IncidentQuery) -> Result
     rows.truncate(query.limit);
     let next = rows.last().filter(|_| more).map(|row| key(query.sort, row)).transpose()?;
     Ok(IncidentPage { incidents: read(conn, &rows).await?, total, next })
+}
+
+const COUNTS: &str = "
+select state, count(*)
+  from incidents
+ where merged_into is null
+ group by state";
+
+pub(in super::super) async fn counts(conn: &Conn) -> Result<IncidentCounts, StoreError> {
+    let rows = conn.query(COUNTS, &[]).await?;
+    rows.iter().map(|row| Ok((super::state(row.cell(0)?)?, row.count(1)?))).collect()
 }
 
 /// Where the next page begins if this is the last row of a page.

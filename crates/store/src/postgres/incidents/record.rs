@@ -59,7 +59,7 @@ pub(super) async fn note_opened(write: &Write, opened: &[(IncidentId, Time)]) ->
 }
 
 const OF_INCIDENT: &str = "
-select assignee, fix_at, redriven_at
+select fix_at, redriven_at
   from incidents
  where id = $1";
 
@@ -67,11 +67,10 @@ select assignee, fix_at, redriven_at
 pub(super) async fn record(conn: &Conn, id: IncidentId) -> Result<IncidentRecord, StoreError> {
     let row = conn.query_one(OF_INCIDENT, &[&Uid(*id.bytes())]).await?;
     Ok(IncidentRecord {
-        assignee: row.cell(0)?,
         rcas: rcas(conn, id).await?,
         fixes: fixes(conn, id).await?,
-        fix_at: row.time_opt(1)?,
-        redriven_at: row.time_opt(2)?,
+        fix_at: row.time_opt(0)?,
+        redriven_at: row.time_opt(1)?,
         timeline: timeline(conn, id).await?,
     })
 }
@@ -82,7 +81,7 @@ select revision, category, root_cause, remediation, author, at
  where incident = $1
  order by revision";
 
-async fn rcas(conn: &Conn, id: IncidentId) -> Result<Vec<Rca>, StoreError> {
+pub(super) async fn rcas(conn: &Conn, id: IncidentId) -> Result<Vec<Rca>, StoreError> {
     let mut rcas = Vec::new();
     for row in conn.query(RCAS, &[&Uid(*id.bytes())]).await? {
         let category = category(row.cell(1)?)?;
@@ -106,7 +105,7 @@ select kind, reference, fixed_at, author, at, revision
  where incident = $1
  order by number";
 
-async fn fixes(conn: &Conn, id: IncidentId) -> Result<Vec<Fix>, StoreError> {
+pub(super) async fn fixes(conn: &Conn, id: IncidentId) -> Result<Vec<Fix>, StoreError> {
     let mut fixes = Vec::new();
     for row in conn.query(FIXES, &[&Uid(*id.bytes())]).await? {
         fixes.push(Fix {

@@ -46,6 +46,14 @@ select count(distinct lane), count(*) filter (where lane is null)
  where redrive = $1
    and outcome = 'waiting'";
 
+const BY_GROUP: &str = "
+select grp, count(*)
+  from redrive_letters
+ where redrive = $1
+   and outcome = 'waiting'
+ group by grp
+ order by grp";
+
 const SAMPLES: &str = "
 select letter, life
   from redrive_letters
@@ -95,6 +103,9 @@ pub(super) async fn counts(conn: &Conn, id: RedriveId) -> Result<PlanCounts, Sto
         if counts.older_lanes.len() < limits::PLAN_VALUES_SHOWN {
             counts.older_lanes.push(aggregate_of(row.cell(0)?).to_owned());
         }
+    }
+    for row in conn.query(BY_GROUP, &[&key]).await? {
+        counts.groups.insert(row.small(0)?, row.count(1)?);
     }
     for row in conn.query(SAMPLES, &[&key, &(limits::PLAN_SAMPLES as i64)]).await? {
         counts.samples.push((LetterId::from_bytes(row.id(0)?), row.small(1)?));

@@ -37,15 +37,13 @@ pub(in crate::sqlite) fn note(
     Ok(())
 }
 
-const HEAD: &str = "select assignee, fix_at, redriven_at from incidents where id = ?1";
+const HEAD: &str = "select fix_at, redriven_at from incidents where id = ?1";
 
 /// Everything that is on record of an incident.
 pub(super) fn record(conn: &Connection, id: IncidentId) -> Result<IncidentRecord, StoreError> {
-    let (assignee, fix_at, redriven_at): (Option<String>, Option<i64>, Option<i64>) = conn
-        .prepare_cached(HEAD)?
-        .query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (fix_at, redriven_at): (Option<i64>, Option<i64>) =
+        conn.prepare_cached(HEAD)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(IncidentRecord {
-        assignee,
         rcas: rcas(conn, id)?,
         fixes: fixes(conn, id)?,
         fix_at: fix_at.map(Time::from_ms),
@@ -61,7 +59,7 @@ select revision, category, root_cause, remediation, author, at
  order by revision
  limit ?2";
 
-fn rcas(conn: &Connection, id: IncidentId) -> Result<Vec<Rca>, StoreError> {
+pub(super) fn rcas(conn: &Connection, id: IncidentId) -> Result<Vec<Rca>, StoreError> {
     let mut statement = conn.prepare_cached(RCAS)?;
     let mut found = statement.query((id.bytes(), limits::RCA_REVISIONS_MAX))?;
     let mut rcas = Vec::new();
@@ -84,7 +82,7 @@ select kind, reference, fixed_at, author, at, revision
  order by number
  limit ?2";
 
-fn fixes(conn: &Connection, id: IncidentId) -> Result<Vec<Fix>, StoreError> {
+pub(super) fn fixes(conn: &Connection, id: IncidentId) -> Result<Vec<Fix>, StoreError> {
     let mut statement = conn.prepare_cached(FIXES)?;
     let mut found = statement.query((id.bytes(), limits::RCA_REVISIONS_MAX))?;
     let mut fixes = Vec::new();

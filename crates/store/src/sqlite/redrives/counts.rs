@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::redrive::PlanCounts;
 
 const LETTERS: &str = "
-select l.type, l.queue, t.lane is null, t.letter, t.life
+select l.type, l.queue, t.lane is null, t.letter, t.life, t.grp
   from redrive_letters t
   join dead_letter_queue l on l.id = t.letter
  where t.redrive = ?1
@@ -37,6 +37,7 @@ pub(super) fn counts(conn: &Connection, id: RedriveId) -> Result<PlanCounts, Sto
             }
         }
         counts.unordered += u64::from(row.get::<_, bool>(2)?);
+        *counts.groups.entry(row.get(5)?).or_default() += 1;
         if counts.samples.len() < limits::PLAN_SAMPLES {
             counts.samples.push((LetterId::from_bytes(row.get(3)?), row.get(4)?));
         }

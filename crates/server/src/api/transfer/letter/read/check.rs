@@ -64,20 +64,20 @@ impl NotTaken {
     }
 }
 
-pub(super) fn within(field: &str, given: usize, max: usize) -> Result<(), NotTaken> {
+pub(crate) fn within(field: &str, given: usize, max: usize) -> Result<(), NotTaken> {
     if given > max {
         return Err(NotTaken::Wrong(format!("{field}: {given} is more than the {max} that are taken")));
     }
     Ok(())
 }
 
-pub(super) fn text(field: &str, given: &str, bytes_max: usize) -> Result<String, NotTaken> {
+pub(crate) fn text(field: &str, given: &str, bytes_max: usize) -> Result<String, NotTaken> {
     within(&format!("the bytes of {field}"), given.len(), bytes_max)?;
     Ok(given.to_owned())
 }
 
 /// A name by which letters are found: as short as indexes want it, and without NUL.
-pub(super) fn name(field: &str, given: &str) -> Result<String, NotTaken> {
+pub(crate) fn name(field: &str, given: &str) -> Result<String, NotTaken> {
     if given.contains('\0') {
         return Err(NotTaken::Wrong(format!("{field} holds a NUL")));
     }
@@ -86,7 +86,7 @@ pub(super) fn name(field: &str, given: &str) -> Result<String, NotTaken> {
 
 /// The names of a letter.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(crate) struct Names {
     pub source: String,
     pub event_id: String,
     pub letter_type: String,
@@ -97,7 +97,7 @@ pub(super) struct Names {
     pub schema_version: Option<String>,
 }
 
-pub(super) fn names(form: &LetterForm<'_>) -> Result<Names, NotTaken> {
+pub(crate) fn names(form: &LetterForm<'_>) -> Result<Names, NotTaken> {
     let required = |field: &str, given: &str| match given {
         "" => Err(NotTaken::Wrong(format!("{field} is empty"))),
         given => name(field, given),
@@ -117,20 +117,20 @@ pub(super) fn names(form: &LetterForm<'_>) -> Result<Names, NotTaken> {
 }
 
 /// One of our own words.
-pub(super) fn one_of<T>(field: &str, given: &str, parse: fn(&str) -> Option<T>) -> Result<T, NotTaken> {
+pub(crate) fn one_of<T>(field: &str, given: &str, parse: fn(&str) -> Option<T>) -> Result<T, NotTaken> {
     parse(given).ok_or_else(|| NotTaken::Wrong(format!("{field} `{}` is unknown", shown(given))))
 }
 
-pub(super) fn id<T>(field: &str, given: &str, parse: fn(&str) -> Result<T, BadId>) -> Result<T, NotTaken> {
+pub(crate) fn id<T>(field: &str, given: &str, parse: fn(&str) -> Result<T, BadId>) -> Result<T, NotTaken> {
     parse(given).map_err(|_| NotTaken::Wrong(format!("{field} `{}` is not an id", shown(given))))
 }
 
-pub(super) fn moment(field: &str, given: &str) -> Result<Time, NotTaken> {
+pub(crate) fn moment(field: &str, given: &str) -> Result<Time, NotTaken> {
     Time::parse(given).map_err(|error| NotTaken::Wrong(format!("{field}: {error}")))
 }
 
 /// A time that some server's clock showed: later than now only as far as clocks differ.
-pub(super) fn past(field: &str, given: &str, door: &Door<'_>) -> Result<Time, NotTaken> {
+pub(crate) fn past(field: &str, given: &str, door: &Door<'_>) -> Result<Time, NotTaken> {
     let at = moment(field, given)?;
     if at.since(door.now) > limits::CLOCKS_APART_MS_MAX {
         return Err(NotTaken::Wrong(format!("{field} lies in the future: {at}")));
@@ -139,7 +139,7 @@ pub(super) fn past(field: &str, given: &str, door: &Door<'_>) -> Result<Time, No
 }
 
 /// A SHA-256 in lower-case hex.
-pub(super) fn digest(field: &str, given: &str) -> Result<[u8; 32], NotTaken> {
+pub(crate) fn digest(field: &str, given: &str) -> Result<[u8; 32], NotTaken> {
     let bad = || NotTaken::Wrong(format!("{field} is not 64 hex digits"));
     let digits = given.as_bytes();
     if digits.len() != 64 {
@@ -162,7 +162,7 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// A text that holds JSON, kept as it is.
-pub(super) fn json(
+pub(crate) fn json(
     field: &str,
     given: Option<&Text<'_>>,
     bytes_max: usize,
@@ -175,7 +175,7 @@ pub(super) fn json(
     }
 }
 
-pub(super) fn json_object(
+pub(crate) fn json_object(
     field: &str,
     given: Option<&Text<'_>>,
     bytes_max: usize,
@@ -189,7 +189,7 @@ pub(super) fn json_object(
 }
 
 /// The bytes of an original, from whichever of the two ways it was written in.
-pub(super) fn body(form: &LifeForm<'_>, door: &Door<'_>) -> Result<Vec<u8>, NotTaken> {
+pub(crate) fn body(form: &LifeForm<'_>, door: &Door<'_>) -> Result<Vec<u8>, NotTaken> {
     let bytes = match (&form.body, &form.body_base64) {
         (Some(text), None) => text.as_bytes().to_vec(),
         (None, Some(coded)) => {

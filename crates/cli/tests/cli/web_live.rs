@@ -1,0 +1,96 @@
+//! Pages that stay true while they are looked at, and wait while somebody is at work on them.
+
+use lazaret_browser::browser::{Browser, Key};
+use lazaret_browser::locator::{button, css, text};
+use lazaret_browser::look::Look;
+use serde_json::json;
+
+use crate::running::Server;
+use crate::web::{at, report};
+
+/// How many letters the list shows now.
+fn rows(browser: &Browser) -> u64 {
+    let count = browser.script("return document.querySelectorAll('tr[data-letter]').length", &json!([]));
+    count.as_u64().unwrap()
+}
+
+fn awaits_rows(browser: &Browser, wanted: u64) {
+    browser.wait(&format!("{wanted} letters"), || (rows(browser) == wanted).then_some(()));
+}
+
+#[test]
+fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
+    let server = Server::start();
+    report(&server, "order.created", 3);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.click(&css("tr[data-letter] input"));
+    browser.find_one(&button("Discard 1 letter"));
+    report(&server, "mail.sent", 4);
+    browser.see("new · show");
+    assert_eq!(rows(&browser), 3, "nothing changed under the hand");
+    browser.click(&button("show"));
+    awaits_rows(&browser, 7);
+    browser.find_one(&button("Discard 1 letter"));
+    // Whoever lets go is not kept waiting.
+    browser.click(&css("tr[data-letter] input:checked"));
+    report(&server, "mail.bounced", 1);
+    awaits_rows(&browser, 8);
+}
+
+#[test]
+fn a_list_waits_while_text_is_selected_and_goes_on_by_itself() {
+    let server = Server::start();
+    report(&server, "order.created", 2);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.script("getSelection().selectAllChildren(document.querySelector('tr[data-letter]'))", &json!([]));
+    report(&server, "mail.sent", 1);
+    browser.see("new · show");
+    assert_eq!(rows(&browser), 2);
+    browser.script("getSelection().removeAllRanges()", &json!([]));
+    awaits_rows(&browser, 3);
+    browser.see_no_more("new · show");
+}
+
+#[test]
+fn a_page_that_is_paused_stays_as_it_is_until_it_goes_on() {
+    let server = Server::start();
+    report(&server, "order.created", 1);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.strike("p");
+    browser.find_one(&button("Live: paused"));
+    report(&server, "mail.sent", 1);
+    browser.see("new · show");
+    assert_eq!(rows(&browser), 1);
+    browser.strike("p");
+    awaits_rows(&browser, 2);
+}
+
+#[test]
+fn what_is_focused_and_unfolded_stays_so_when_the_page_changes() {
+    let server = Server::start();
+    report(&server, "order.created", 2);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.strike("j");
+    browser.script("window.row = document.activeElement", &json!([]));
+    report(&server, "mail.sent", 1);
+    awaits_rows(&browser, 3);
+    assert_eq!(browser.script("return document.activeElement === window.row", &json!([])), true);
+}
+
+#[test]
+fn a_letter_opens_beside_the_list_and_the_address_remembers_it() {
+    let server = Server::start();
+    report(&server, "order.created", 3);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.strike("jo");
+    browser.find_one(&text("Why it failed").within(css("#panel")));
+    assert_eq!(rows(&browser), 3, "the list never leaves");
+    let address = browser.address();
+    assert!(address.contains("/letters#letter-"), "{address}");
+    browser.goto("/");
+    browser.goto(&address);
+    browser.find_one(&text("Why it failed").within(css("#panel")));
+    browser.press(Key::Escape);
+    browser.see_no_more("Why it failed");
+    assert_eq!(browser.address(), "/letters");
+}

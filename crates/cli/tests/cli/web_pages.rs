@@ -1,0 +1,112 @@
+//! Every page with data in it: no rule of accessibility is broken in either theme, and nothing is wider than a phone.
+
+use lazaret_browser::browser::Browser;
+use lazaret_browser::look::Look;
+use serde_json::json;
+
+use crate::running::Server;
+use crate::web::{at, check_accessibility, demo};
+
+/// Where a link on a page leads to, by how its address begins.
+fn linked(browser: &Browser, page: &str, begin: &str) -> String {
+    browser.goto(page);
+    let script = "return document.querySelector(`main a[href^='${arguments[0]}']`)?.getAttribute('href')";
+    let address = browser.script(script, &json!([begin]));
+    address.as_str().unwrap_or_else(|| panic!("{page} has no link to {begin}")).to_owned()
+}
+
+/// A plan over the letters of the bad deploy, and a run of another one that has ended.
+fn redrives(server: &Server) -> [String; 2] {
+    let plan = |filter: &str| {
+        let plan = server.json(&["redrive", "plan", "error:KeyError", filter, "--pace", "unlimited"]);
+        (plan["id"].as_str().unwrap().to_owned(), plan["count"].to_string())
+    };
+    let (run, count) = plan("tenant:harbour-pine-fr");
+    server.run(&["redrive", "start", &run, "--count", &count, "--watch"]).ok();
+    let (planned, _) = plan("status:pending");
+    [planned, run].map(|id| format!("/redrives/{id}"))
+}
+
+fn check_all(browser: &Browser, addresses: &[String]) {
+    for address in addresses {
+        browser.goto(address);
+        check_accessibility(browser);
+        let errors = browser.errors();
+        assert!(errors.is_empty(), "{address}: {}", errors.join("\n"));
+    }
+}
+
+fn texts(addresses: &[&str]) -> Vec<String> {
+    addresses.iter().map(|&address| address.to_owned()).collect()
+}
+
+#[test]
+fn incidents_letters_and_redrives_are_accessible() {
+    let server = demo();
+    let browser = at(&server, "/", Look::DESK);
+    let mut all = texts(&["/", "/incidents", "/letters", "/redrives", "/redrives/new?q=error:KeyError"]);
+    all.push(linked(&browser, "/incidents", "/incidents/"));
+    let letter = linked(&browser, "/letters", "/letters/0");
+    all.push(format!("{letter}/edit"));
+    all.push(letter);
+    all.extend(texts(&["/letters/confirm?action=discard&q=status:pending", "/letters?q=nothing:such"]));
+    all.extend(redrives(&server));
+    browser.forgive("status of 400");
+    check_all(&browser, &all);
+}
+
+#[test]
+fn jobs_rules_and_the_rest_are_accessible() {
+    let server = demo();
+    let browser = at(&server, "/", Look::DESK);
+    let mut all = texts(&[
+        "/jobs",
+        "/jobs?view=jobs",
+        "/jobs?view=workers",
+        "/rules",
+        "/rules?view=retention",
+        "/rules?view=holds",
+        "/rules?view=classes",
+        "/sources",
+        "/archive",
+        "/archive?view=files",
+        "/alerts",
+        "/audit",
+        "/settings",
+        "/no-such-page",
+    ]);
+    all.push(linked(&browser, "/archive", "/archive/0"));
+    browser.forgive("status of 404");
+    check_all(&browser, &all);
+}
+
+#[test]
+fn no_page_is_wider_than_a_phone() {
+    let server = demo();
+    let browser = at(&server, "/", Look::PHONE);
+    let mut all = texts(&[
+        "/",
+        "/incidents",
+        "/letters",
+        "/redrives",
+        "/redrives/new?q=error:KeyError",
+        "/jobs",
+        "/rules",
+        "/sources",
+        "/archive",
+        "/alerts",
+        "/audit",
+        "/settings",
+    ]);
+    all.push(linked(&browser, "/incidents", "/incidents/"));
+    all.push(linked(&browser, "/letters", "/letters/0"));
+    all.extend(redrives(&server));
+    let wide: Vec<String> = all
+        .into_iter()
+        .filter(|address| {
+            browser.goto(address);
+            browser.overhang() > 0
+        })
+        .collect();
+    assert!(wide.is_empty(), "wider than a phone: {wide:?}");
+}

@@ -1,0 +1,13 @@
+//! What is masked where letters are shown, and what it takes to see it.
+
+/// Names and paths in one list of `[redaction]`: each is compared with every name of every letter that is shown.
+pub const REDACTION_RULES_MAX: usize = 100;
+
+/// Bytes of a name in a free text that are looked at: real ones are shorter, and a stranger's text may have no spaces.
+pub const REDACTION_NAME_BYTES_MAX: usize = 64;
+
+/// How often JSON in a text of JSON is looked into: programs wrap a request in a log entry in an event, not more.
+pub const REDACTION_NESTING_MAX: u32 = 3;
+
+/// Characters of a reason to reveal: fewer say nothing to whoever reads the audit log later.
+pub const REVEAL_REASON_CHARS_MIN: usize = 10;

@@ -1,0 +1,46 @@
+// A copy button behind everything that is worth copying (`data-copy`, with a value if it is not the text shown).
+
+import { all, button, make, say, serve } from "./page.js";
+
+const DONE_MS = 1500;
+
+/** Puts a text into the clipboard; whether it went. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Over plain HTTP from another machine there is only the old way.
+    const field = make("textarea", { class: "unseen", "aria-hidden": "true" });
+    field.value = text;
+    const focus = document.activeElement;
+    (focus?.closest("dialog") ?? document.body).append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    focus?.focus({ preventScroll: true });
+    return done;
+  }
+}
+
+/** Copies, and shows on a button that it did. */
+export async function copyWith(shown, text) {
+  const done = await copy(text);
+  shown.classList.toggle("done", done);
+  say(done ? "Copied." : "This browser did not let us copy.");
+  setTimeout(() => shown.classList.remove("done"), DONE_MS);
+}
+
+serve((root) => {
+  for (const element of all("[data-copy]", root)) {
+    // Between the facts of a list, and the cells of a row, there is no place for a button: it stands in them.
+    const isCell = element.matches("dd, td");
+    const beside = isCell ? element.lastElementChild : element.nextElementSibling;
+    if (beside?.matches(".copy[data-added]")) continue;
+    const made = button("", "copy", () => copyWith(made, element.dataset.copy || element.textContent.trim()));
+    made.title = "Copy";
+    made.setAttribute("aria-label", `Copy ${element.dataset.copyName ?? (element.dataset.copy || element.textContent).trim().slice(0, 40)}`);
+    if (isCell) element.append(made);
+    else element.after(made);
+  }
+});

@@ -1,0 +1,62 @@
+// A form with `data-countdown` waits that many seconds, in which it can be taken back, before it is sent.
+
+import { button, make, say } from "./page.js";
+
+const sure = new WeakSet();
+const waiting = new Map();
+
+function begin(form, submitter) {
+  const seconds = Number(form.dataset.countdown) || 5;
+  const what = (submitter?.textContent || "Sending").trim();
+  const left = make("span", {}, `${what} in ${seconds} s`);
+  const cancel = button("Cancel", "", () => end(form));
+  const note = make("p", { class: "countdown" }, left, " ", cancel);
+  const endAt = Date.now() + seconds * 1000;
+  const tick = setInterval(() => {
+    const rest = Math.ceil((endAt - Date.now()) / 1000);
+    if (rest > 0) left.textContent = `${what} in ${rest} s`;
+    else send(form, submitter);
+  }, 250);
+  form.dataset.counting = "";
+  waiting.set(form, () => {
+    clearInterval(tick);
+    note.remove();
+    delete form.dataset.counting;
+    return submitter;
+  });
+  (submitter ?? form.lastElementChild).after(note);
+  cancel.focus();
+  say(`${what} in ${seconds} seconds. Cancel takes it back.`);
+}
+
+function end(form) {
+  const submitter = waiting.get(form)();
+  waiting.delete(form);
+  submitter?.focus();
+  say("Taken back: nothing was sent.");
+}
+
+function send(form, submitter) {
+  waiting.get(form)();
+  waiting.delete(form);
+  sure.add(form);
+  form.requestSubmit(submitter);
+}
+
+// Before everyone else who listens for forms.
+document.addEventListener(
+  "submit",
+  (event) => {
+    const form = event.target;
+    if (!("countdown" in form.dataset) || sure.delete(form)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (!waiting.has(form)) begin(form, event.submitter);
+  },
+  true,
+);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") [...waiting.keys()].forEach(end);
+});
+// Who leaves in between is asked: the form was not sent yet.
+addEventListener("beforeunload", (event) => waiting.size > 0 && event.preventDefault());

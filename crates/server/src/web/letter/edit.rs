@@ -1,0 +1,388 @@
+//! A letter changed before it is sent: first what is different, then the sending of exactly that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use lazaret_core::limits;
+use lazaret_store::redrive::Edit;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::actions::{Doors, told};
+use super::payload::{Hidden, Shown};
+use super::room::{Fitted, Room};
+use super::{Asked, Found, filters, find};
+use crate::api::fields::bad;
+use crate::api::problem::Problem;
+use crate::api::retry;
+use crate::api::wire::edit::{Bodies, EditBody};
+use crate::api::wire::hex;
+use crate::app::App;
+use crate::destination::JOBS;
+use crate::web::form::{self, Form};
+use crate::web::format::escaped;
+use crate::web::frame::{Page, done};
+use crate::web::shell::Shell;
+use crate::web::viewer::{Theme, Viewer};
+
+/// An edit that was made, or is about to be.
+#[derive(Clone, Debug)]
+pub(crate) struct EditRow {
+    pub number: u32,
+    pub life: u32,
+    pub author: String,
+    pub reason: Option<String>,
+    pub at: String,
+    pub destination: Option<String>,
+    /// Nothing if the two cannot be compared.
+    pub diff: Option<Vec<DiffLine>>,
+    pub cut: bool,
+    /// Name, what it was, what it is.
+    pub headers: Vec<(Fitted, Option<Fitted>, Option<Fitted>)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DiffLine {
+    /// in, out, at or same
+    pub class: &'static str,
+    pub text: String,
+}
+
+/// The edits of a letter, the newest first, as far as there is room for their diffs.
+pub(super) fn rows(edits: &[EditBody]) -> Vec<EditRow> {
+    let mut room = Room::new(limits::WEB_DIFFS_MARKUP_BYTES);
+    edits.iter().rev().take(super::ROWS).map(|edit| EditRow::new(edit, &mut room)).collect()
+}
+
+impl EditRow {
+    fn new(edit: &EditBody, room: &mut Room) -> EditRow {
+        let (mut diff, mut cut) = (None, false);
+        if let Some(text) = &edit.diff {
+            let mut lines = Vec::new();
+            // The names of the two sides say nothing here.
+            for line in text.lines().skip_while(|line| line.starts_with("---") || line.starts_with("+++")) {
+                let fitted = room.fit(line, limits::WEB_HEADER_MARKUP_BYTES);
+                cut |= fitted.cut;
+                if !room.take(30) {
+                    cut = true;
+                    break;
+                }
+                lines.push(DiffLine { class: class(line), text: fitted.text });
+            }
+            diff = Some(lines);
+        }
+        let mut headers = Vec::new();
+        for (name, [was, is]) in &edit.headers_changed {
+            if !room.take(100) {
+                cut = true;
+                break;
+            }
+            let mut fit = |text: &String| room.fit(text, limits::WEB_HEADER_MARKUP_BYTES / 4);
+            headers.push((fit(name), was.as_ref().map(&mut fit), is.as_ref().map(&mut fit)));
+        }
+        EditRow {
+            number: edit.number,
+            life: edit.life,
+            author: edit.author.clone(),
+            reason: edit.reason.clone(),
+            at: edit.at.clone(),
+            destination: edit.destination.clone(),
+            diff,
+            cut,
+            headers,
+        }
+    }
+}
+
+fn class(line: &str) -> &'static str {
+    match line.as_bytes().first() {
+        Some(b'+') => "in",
+        Some(b'-') => "out",
+        Some(b'@') => "at",
+        Some(_) | None => "same",
+    }
+}
+
+#[derive(Template)]
+#[template(path = "letter_edit.html")]
+struct EditPage {
+    shell: Shell,
+    id: String,
+    letter_type: String,
+    /// Why the body is not to be changed here.
+    fixed: Option<String>,
+    body: String,
+    /// Nothing if it is too long for a text field, or holds what such a field does not keep.
+    content_type: Option<String>,
+    /// Nothing if they are too many for a text field.
+    headers: Option<String>,
+    destinations: Vec<Choice>,
+    reason: String,
+    break_glass: String,
+    doors: Doors,
+    preview: Option<EditRow>,
+    /// The mark of what is previewed: nothing else is sent.
+    seen: String,
+}
+
+struct Choice {
+    name: String,
+    label: String,
+    chosen: bool,
+}
+
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    viewer: Viewer,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let Path(id) = id?;
+    let found = find(&app, &id, Asked::default()).await?;
+    render(&app, &viewer, found, None, None, None).await
+}
+
+/// Shows what is different; sends it once that has been seen.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    viewer: Viewer,
+    id: Result<Path<String>, PathRejection>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Path(id) = id?;
+    let found = find(&app, &id, Asked::default()).await?;
+    let wish = match Wish::read(&form, &found.shown) {
+        Ok(wish) => wish,
+        Err(problem) => return render(&app, &viewer, found, Some(&form), Some(problem), None).await,
+    };
+    if !form.is_checked("send") || form.get("seen") != wish.mark() {
+        return render(&app, &viewer, found, Some(&form), None, Some(wish)).await;
+    }
+    let mut body = form.texts(&["reason", "breakGlass"]);
+    body.insert("edit".into(), Value::Object(wish.edit.clone()));
+    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
+    let path = Ok(Path(id.clone()));
+    match retry::retry(State(Arc::clone(&app)), caller, request, path, Ok(form::body(body))).await {
+        Ok((_, _, redrive)) => Ok(done(&format!("/letters/{id}"), told(&redrive))),
+        Err(problem) => render(&app, &viewer, found, Some(&form), Some(problem), Some(wish)).await,
+    }
+}
+
+/// What is to be changed, as the API reads it, and as it will be.
+#[derive(Clone, Debug)]
+struct Wish {
+    edit: Map<String, Value>,
+    body: Vec<u8>,
+    content_type: String,
+    headers: Vec<(String, String)>,
+    destination: Option<String>,
+}
+
+impl Wish {
+    /// Compares what was typed with what was shown; only what differs is changed.
+    fn read(form: &Form, shown: &Shown) -> Result<Wish, Problem> {
+        let mut edit = Map::new();
+        let mut body = shown.body.to_vec();
+        if fixed(shown).is_none() && form.is_checked("body") {
+            let text = String::from_utf8_lossy(&shown.body);
+            let typed = lines_like(form.get("body"), &text);
+            if typed != text {
+                edit.insert("body".into(), Value::String(typed.clone()));
+                body = typed.into_bytes();
+            }
+        }
+        let mut content_type = shown.content_type.clone();
+        if let Some(typed) = form.text("contentType").filter(|typed| *typed != shown.content_type) {
+            content_type.clone_from(&typed);
+            edit.insert("contentType".into(), Value::String(typed));
+        }
+        let headers = match form.is_checked("headers") {
+            true => read_headers(form.get("headers"))?,
+            false => shown.headers.clone(),
+        };
+        let changed = changed_headers(&joined(&shown.headers), &joined(&headers));
+        if !changed.is_empty() {
+            edit.insert("headers".into(), Value::Object(changed));
+        }
+        let destination = form.text("destination");
+        if let Some(name) = &destination {
+            edit.insert("destination".into(), Value::String(name.clone()));
+        }
+        if edit.is_empty() {
+            return Err(
+                bad("edit", "changes nothing").hint("to send the letter as it is, use Retry on its page")
+            );
+        }
+        Ok(Wish { edit, body, content_type, headers, destination })
+    }
+
+    /// Tells whether what is sent is what was seen.
+    fn mark(&self) -> String {
+        hex(&Sha256::digest(Value::Object(self.edit.clone()).to_string()))
+    }
+
+    /// The edit as it will stand in the letter's history.
+    fn row(&self, found: &Found, author: &str, app: &App) -> EditRow {
+        let summary = &found.entry.summary;
+        let edit = Edit {
+            number: u32::try_from(found.entry.edits.len()).unwrap_or(u32::MAX).saturating_add(1),
+            life: summary.life,
+            body: self.body.clone(),
+            content_type: self.content_type.clone(),
+            headers: self.headers.clone(),
+            destination: self.destination.clone(),
+            author: author.to_owned(),
+            reason: None,
+            at: app.clock.now(),
+        };
+        let body = EditBody::new(edit, Some(&found.shown.envelope()), Bodies::LeftOut, &app.redactor);
+        EditRow::new(&body, &mut Room::new(2 * limits::WEB_DIFFS_MARKUP_BYTES))
+    }
+}
+
+/// Why a body cannot be changed in a text field without changing more than was meant.
+fn fixed(shown: &Shown) -> Option<String> {
+    let how = "change it with `lazaret retry --body FILE` or POST /api/v1/dead-letters/{id}/retry";
+    match shown.hidden {
+        Hidden::Nothing => {}
+        // What is masked would be sent masked.
+        Hidden::Some | Hidden::All => return Some(format!("Parts of the body are masked: {how}.")),
+    }
+    let Ok(text) = std::str::from_utf8(&shown.body) else {
+        return Some(format!("The body is not text: {how}."));
+    };
+    if escaped(text).len() > limits::WEB_EDIT_BYTES_MAX {
+        return Some(format!("The body is too large for a page: {how}."));
+    }
+    // Browsers replace these, or make one end of a line of all kinds.
+    let is_torn = text.contains('\0') || text.replace("\r\n", "").contains('\r');
+    is_torn.then(|| format!("The body holds signs that a text field does not keep: {how}."))
+}
+
+/// Whether a field of one line gives back what was put into it.
+fn is_typable(text: &str) -> bool {
+    text.len() <= limits::NAME_BYTES_MAX && !text.contains(char::is_control)
+}
+
+/// A text field ends every line in two signs, whatever was in it: gives the ends that the original has.
+fn lines_like(typed: &str, original: &str) -> String {
+    let lines = typed.replace("\r\n", "\n");
+    if lines == original.replace("\r\n", "\n") {
+        return original.to_owned();
+    }
+    if original.contains("\r\n") { lines.replace('\n', "\r\n") } else { lines }
+}
+
+/// `name: value`, one to a line.
+fn read_headers(text: &str) -> Result<Vec<(String, String)>, Problem> {
+    let mut headers = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Some((name, value)) = line.split_once(':').filter(|(name, _)| !name.trim().is_empty()) else {
+            let line = crate::raw_json::shown(line);
+            return Err(
+                bad("headers", format!("the line `{line}` is no header")).hint("write one as `name: value`")
+            );
+        };
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    }
+    Ok(headers)
+}
+
+/// By their names, whose case does not matter; values of one name stand together.
+fn joined(headers: &[(String, String)]) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let value = value.split(['\r', '\n']).map(str::trim).collect::<Vec<_>>().join(" ");
+        all.entry(name.trim().to_ascii_lowercase())
+            .and_modify(|before| before.push_str(&format!(", {value}")))
+            .or_insert(value);
+    }
+    all
+}
+
+/// What has to be said to make the one of the other: null takes a header away.
+fn changed_headers(was: &BTreeMap<String, String>, is: &BTreeMap<String, String>) -> Map<String, Value> {
+    let gone = was.keys().filter(|name| !is.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    let new = is.iter().filter(|(name, value)| was.get(*name).map(|was| was.trim()) != Some(value.trim()));
+    gone.chain(new.map(|(name, value)| (name.clone(), Value::String(value.clone())))).collect()
+}
+
+async fn render(
+    app: &Arc<App>,
+    viewer: &Viewer,
+    found: Found,
+    form: Option<&Form>,
+    problem: Option<Problem>,
+    wish: Option<Wish>,
+) -> Result<Response, Problem> {
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let shell = Shell::new(app, viewer, "Edit a letter", "/letters").await?.with(problem.as_ref());
+    let doors = Doors::of(app, viewer, &found).await?;
+    let typed = |name: &str| form.map(|form| form.get(name).to_owned());
+    let chosen = typed("destination").unwrap_or_default();
+    let fixed = fixed(&found.shown);
+    let original = || String::from_utf8_lossy(&found.shown.body).into_owned();
+    let lines: String =
+        found.shown.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let is_fit = escaped(&lines).len() <= limits::WEB_EDIT_BYTES_MAX;
+    let destinations = app.destinations.names().filter(|name| *name != JOBS).map(|name| Choice {
+        label: app.destinations.by_name(name).map_or_else(
+            |_| format!("{name} (cannot be used)"),
+            |named| format!("{name} ({})", named.address()),
+        ),
+        chosen: name == chosen.as_str(),
+        name: name.to_owned(),
+    });
+    let page = EditPage {
+        shell,
+        id: found.id.to_string(),
+        letter_type: found.entry.summary.letter_type.clone(),
+        body: match &fixed {
+            Some(_) => String::new(),
+            None => typed("body").unwrap_or_else(original),
+        },
+        fixed,
+        content_type: is_typable(&found.shown.content_type)
+            .then(|| typed("contentType").unwrap_or_else(|| found.shown.content_type.clone())),
+        headers: is_fit.then(|| typed("headers").unwrap_or(lines)),
+        destinations: destinations.collect(),
+        reason: typed("reason").unwrap_or_default(),
+        break_glass: typed("breakGlass").unwrap_or_default(),
+        seen: wish.as_ref().map(Wish::mark).unwrap_or_default(),
+        preview: wish.map(|wish| wish.row(&found, &viewer.caller.name, app)),
+        doors,
+    };
+    Ok((status, Page(page)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_field_does_not_change_the_ends_of_lines() {
+        assert_eq!(lines_like("a\r\nb", "a\nb"), "a\nb");
+        assert_eq!(lines_like("a\r\nc", "a\nb"), "a\nc");
+        assert_eq!(lines_like("a\r\nc", "a\r\nb"), "a\r\nc");
+        assert_eq!(lines_like("a\r\nb", "a\r\nb"), "a\r\nb");
+    }
+
+    #[test]
+    fn only_changed_headers_are_said() {
+        let was = [
+            ("Trace".into(), "a".into()),
+            ("gone".into(), "1".into()),
+            ("two".into(), "x".into()),
+            ("two".into(), "y".into()),
+        ];
+        let is = read_headers("trace: b\r\ntwo: x\ntwo: y\n\nnew: a: b\n").unwrap_or_default();
+        let changed = changed_headers(&joined(&was), &joined(&is));
+        assert_eq!(Value::Object(changed).to_string(), r#"{"gone":null,"new":"a: b","trace":"b"}"#);
+        assert!(read_headers("no header").is_err());
+        assert!(read_headers(": x").is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! A run while it goes and after it: the canary gate, how far it is, what became of its letters, what can be done to it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, State};
+use axum::response::Response;
+use lazaret_core::redrive::{Outcome, RunState};
+
+use super::letters::{self, Letters};
+use super::outcomes::{self, Gate, Part, bar, gate, parts};
+use super::speed::{Speed, pace_told};
+use super::trend::{self, Touched, Trend};
+use super::{IdPath, Refused, new};
+use crate::access::Permission;
+use crate::api::problem::Problem;
+use crate::api::redrives::{self, Step};
+use crate::api::wire::edit::EditBody;
+use crate::api::wire::redrive::{RedriveBody, RedriveLetterBody};
+use crate::app::App;
+use crate::web::form::{self, Form};
+use crate::web::format as filters;
+use crate::web::frame::done;
+use crate::web::shell::Shell;
+use crate::web::viewer::{Theme, Viewer};
+
+#[derive(Template)]
+#[template(path = "redrive/run.html")]
+pub(super) struct RunPage {
+    shell: Shell,
+    redrive: RedriveBody,
+    is_finished: bool,
+    gate: Option<Gate>,
+    parts: Vec<Part>,
+    bar: String,
+    /// Letters that have had their turn.
+    had_turn: u64,
+    speed: Speed,
+    pace: String,
+    trend: Option<Trend>,
+    incidents: Vec<Touched>,
+    unknown: Vec<RedriveLetterBody>,
+    relapsed: Vec<RedriveLetterBody>,
+    letters: Letters,
+    edit: Option<EditBody>,
+    steps: Steps,
+    form: Form,
+}
+
+/// Why each step cannot be taken; nothing if it can.
+struct Steps {
+    pause: Option<String>,
+    resume: Option<String>,
+    cancel: Option<String>,
+    pace: Option<String>,
+    settle: Option<String>,
+    /// Whether it would go on, rather than pause.
+    is_resumed: bool,
+}
+
+impl RunPage {
+    pub async fn new(
+        app: &Arc<App>,
+        viewer: &Viewer,
+        shell: Shell,
+        (redrive, state): (RedriveBody, RunState),
+        asked: Vec<(String, String)>,
+        refused: Refused<'_>,
+    ) -> Result<RunPage, Problem> {
+        let incidents = trend::incidents(app, &redrive).await?;
+        Ok(RunPage {
+            is_finished: !state.is_unfinished(),
+            gate: gate(&redrive),
+            parts: parts(&redrive.letters),
+            bar: bar(&redrive.letters, "What became of its letters"),
+            had_turn: redrive.count - redrive.letters.waiting - redrive.letters.out,
+            speed: Speed::of(&redrive, state, shell.now),
+            pace: pace_told(&redrive.options.pace),
+            trend: trend::of(app, &redrive, &incidents, shell.now).await?,
+            incidents,
+            unknown: letters::of(app, &redrive, Outcome::Unknown).await?,
+            relapsed: letters::of(app, &redrive, Outcome::Relapsed).await?,
+            letters: letters::page(app, &redrive, asked).await?,
+            edit: letters::edit(app, &redrive).await?,
+            steps: Steps::of(viewer, &redrive, state),
+            form: refused.map(|(_, form)| form.clone()).unwrap_or_default(),
+            redrive,
+            shell,
+        })
+    }
+
+    fn success_told(&self) -> Option<String> {
+        self.redrive.success_rate.map(|rate| {
+            let text = format!("{:.1}", rate * 100.0);
+            format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+        })
+    }
+
+    fn all(&self) -> String {
+        outcomes::letters(self.redrive.count)
+    }
+
+    /// How many letters the cancel takes out of the run.
+    fn left(&self) -> String {
+        outcomes::letters(self.redrive.letters.waiting)
+    }
+
+    /// Letters that are out there and stay so.
+    fn under_way(&self) -> String {
+        outcomes::letters(self.redrive.letters.out + self.redrive.letters.sent)
+    }
+
+    fn is_wrong(&self, name: &str) -> bool {
+        self.shell.trouble.as_ref().is_some_and(|trouble| trouble.field.as_deref() == Some(name))
+    }
+
+    /// What is different in the letter that was sent, line by line with what marks each.
+    fn diff(&self) -> Vec<(&'static str, &str)> {
+        let text = self.edit.as_ref().and_then(|edit| edit.diff.as_deref()).unwrap_or_default();
+        let mark = |line: &str| match line.chars().next() {
+            Some('+') => "added",
+            Some('-') => "removed",
+            Some('@') => "place",
+            Some(_) | None => "kept",
+        };
+        text.lines().map(|line| (mark(line), line)).collect()
+    }
+}
+
+impl Steps {
+    fn of(viewer: &Viewer, redrive: &RedriveBody, state: RunState) -> Steps {
+        let by_role = viewer.hindrance(Permission::Decide);
+        let why = |step: Step| {
+            let allowed = redrive.allowed_actions.contains(&step.name());
+            let by_state = (!allowed).then(|| format!("a redrive that is {state} does not allow this"));
+            by_role.clone().or(by_state)
+        };
+        let forced = redrive.break_glass.is_some();
+        let by_force = viewer.hindrance(Permission::Administer).filter(|_| forced);
+        Steps {
+            pause: why(Step::Pause),
+            resume: why(Step::Resume).or(by_force),
+            cancel: why(Step::Cancel),
+            pace: why(Step::Pace),
+            settle: by_role.clone(),
+            is_resumed: redrive.allowed_actions.contains(&Step::Resume.name()),
+        }
+    }
+}
+
+pub(super) async fn step(
+    step: Step,
+    State(app): State<Arc<App>>,
+    viewer: Viewer,
+    id: IdPath,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Path(id) = id?;
+    match take(step, &app, &viewer, &id, &form).await {
+        Ok(redrive) => {
+            let told = match step {
+                Step::Pause => "Paused. What is on its way is still verified.".to_owned(),
+                Step::Resume => "It goes on.".to_owned(),
+                Step::Cancel => "Cancelled. Letters that were not sent wait again.".to_owned(),
+                Step::Pace => format!("The pace is now: {}.", pace_told(&redrive.options.pace)),
+            };
+            Ok(done(&format!("/redrives/{}", redrive.id), &told))
+        }
+        Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
+    }
+}
+
+async fn take(
+    step: Step,
+    app: &Arc<App>,
+    viewer: &Viewer,
+    id: &str,
+    form: &Form,
+) -> Result<RedriveBody, Problem> {
+    let mut wish = match step {
+        Step::Pause | Step::Cancel => form.texts(&["reason"]),
+        Step::Resume | Step::Pace => serde_json::Map::new(),
+    };
+    if step == Step::Pace
+        && let Some(pace) = new::pace(form)?
+    {
+        wish.insert("pace".into(), pace);
+    }
+    let caller = Extension(viewer.caller.clone());
+    let request = Extension(viewer.request.clone());
+    let (state, id) = (State(Arc::clone(app)), Ok(Path(id.to_owned())));
+    Ok(redrives::step(step, state, caller, request, id, Ok(form::body(wish))).await?.0)
+}
+
+pub(super) async fn settle(
+    State(app): State<Arc<App>>,
+    viewer: Viewer,
+    path: Result<Path<(String, String)>, PathRejection>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Path((id, letter)) = path?;
+    let body = form::body(form.texts(&["outcome"]));
+    let caller = Extension(viewer.caller.clone());
+    let request = Extension(viewer.request.clone());
+    let path = Ok(Path((id.clone(), letter)));
+    match redrives::settle(State(Arc::clone(&app)), caller, request, path, Ok(body)).await {
+        Ok(redrive) => {
+            let told = match form.get("outcome") {
+                "sent" => "Settled: it was sent, and is verified as any other.",
+                _ => "Settled: it was not sent, and waits again.",
+            };
+            Ok(done(&format!("/redrives/{}", redrive.0.id), told))
+        }
+        Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
+    }
+}

@@ -1,0 +1,169 @@
+//! Sources: where letters come from, how each stands, and what a look from outside finds.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Extension, Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use super::asked::{Asked, pairs};
+use super::form::Form;
+use super::format as filters;
+use super::format::length;
+use super::frame::{Page, done};
+use super::shell::Shell;
+use super::viewer::{Theme, Viewer};
+use crate::access::Permission;
+use crate::api::letters::Pairs;
+use crate::api::problem::Problem;
+use crate::api::retention::{self, QueueRetentionBody, SettingBody};
+use crate::api::sources::{self, CheckBody, OutboxBody, SourceBody};
+use crate::api::stats;
+use crate::app::App;
+use crate::config::REPORT_SOURCE;
+
+/// Queues whose retention stands with a source; the page of rules has all.
+const QUEUES_SHOWN: usize = 5;
+
+#[derive(Template)]
+#[template(path = "sources.html")]
+struct Sources {
+    shell: Shell,
+    sources: Vec<Source>,
+    /// What a look at one of them found, and which that was.
+    checked: Option<CheckBody>,
+    hindrance: Option<String>,
+    /// Whether nothing is configured beside what is always there.
+    bare: bool,
+}
+
+/// A source with what is told of it elsewhere.
+struct Source {
+    body: SourceBody,
+    /// Letters of it that are kept, whatever became of them.
+    letters: u64,
+    /// Where letters of single subscribers go, without credentials.
+    subscribers: Vec<(String, String)>,
+    queues: Vec<QueueRetentionBody>,
+    more_queues: usize,
+    health: Health,
+}
+
+/// How a source stands: a word, its colour, and why.
+pub(super) struct Health {
+    pub level: &'static str,
+    pub word: &'static str,
+    pub why: Option<String>,
+}
+
+impl Health {
+    fn of(source: &SourceBody) -> Health {
+        match &source.outbox {
+            None => Health { level: "good", word: "takes letters", why: None },
+            Some(outbox) => Health::of_outbox(outbox),
+        }
+    }
+
+    /// The worst thing that is known of a table.
+    pub fn of_outbox(outbox: &OutboxBody) -> Health {
+        let relay = outbox.relay.as_ref().and_then(|relay| relay.problem.clone());
+        if !outbox.connected && outbox.last_error.is_some() {
+            return Health { level: "bad", word: "not connected", why: outbox.last_error.clone() };
+        }
+        if !outbox.connected {
+            return Health { level: "unknown", word: "not connected yet", why: None };
+        }
+        match (relay, outbox.vanished) {
+            (Some(problem), _) => Health { level: "warning", word: "relay in trouble", why: Some(problem) },
+            (None, 1..) => {
+                let why = "rows of pending letters are gone from the table".to_owned();
+                Health { level: "warning", word: "rows vanished", why: Some(why) }
+            }
+            (None, 0) => Health { level: "good", word: "connected", why: None },
+        }
+    }
+}
+
+impl Sources {
+    fn lag(&self, outbox: &OutboxBody) -> String {
+        length(i64::try_from(outbox.lag_ms).unwrap_or(i64::MAX))
+    }
+
+    fn setting(&self, setting: &SettingBody) -> String {
+        match &setting.value {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Null => "none".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
+pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
+    routes.route("/sources", get(show)).route("/sources/put-back", post(put_back))
+}
+
+async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Result<Response, Problem> {
+    let asked = Asked::read(pairs)?;
+    let Some(name) = asked.get("check") else { return page(&app, &viewer, None, None).await };
+    match sources::check(State(Arc::clone(&app)), Ok(Path(name.to_owned()))).await {
+        Ok(checked) => page(&app, &viewer, Some(checked.0), None).await,
+        Err(problem) => page(&app, &viewer, None, Some(&problem)).await,
+    }
+}
+
+async fn page(
+    app: &Arc<App>,
+    viewer: &Viewer,
+    checked: Option<CheckBody>,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
+    let listed = sources::list(State(Arc::clone(app)), pairs(&[])).await?.0;
+    let letters = stats::stats(State(Arc::clone(app)), pairs(&[])).await?.0.by_source;
+    let mut queues = retention::show(State(Arc::clone(app)), pairs(&[])).await?.0.queues;
+    let mut sources = Vec::with_capacity(listed.items.len());
+    for body in listed.items {
+        let mut own: Vec<QueueRetentionBody> =
+            queues.extract_if(.., |queue| queue.source == body.name).collect();
+        let more_queues = own.len().saturating_sub(QUEUES_SHOWN);
+        own.truncate(QUEUES_SHOWN);
+        sources.push(Source {
+            letters: letters.get(&body.name),
+            subscribers: subscribers(app, &body.name),
+            queues: own,
+            more_queues,
+            health: Health::of(&body),
+            body,
+        });
+    }
+    let page = Sources {
+        shell: Shell::new(app, viewer, "Sources", "/sources").await?.with(problem),
+        bare: app.config.sources.keys().all(|name| name == REPORT_SOURCE),
+        sources,
+        checked,
+        hindrance: viewer.hindrance(Permission::Decide),
+    };
+    Ok(match problem {
+        Some(problem) => (problem.status(), Page(page)).into_response(),
+        None => Page(page).into_response(),
+    })
+}
+
+/// The API names the source's own address alone: those of subscribers stand in the configuration, which masks them.
+fn subscribers(app: &App, name: &str) -> Vec<(String, String)> {
+    let configured = app.config.sources.get(name).into_iter().flat_map(|source| &source.subscribers);
+    configured.map(|(id, destination)| (id.clone(), destination.url.to_string())).collect()
+}
+
+async fn put_back(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Result<Response, Problem> {
+    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
+    let letter = Ok(Path(form.get("letter").to_owned()));
+    match sources::put_back(State(Arc::clone(&app)), caller, request, letter).await {
+        Ok(body) if body.row == "made" => {
+            Ok(done("/sources", "The row stands in its table again, dead as it was."))
+        }
+        Ok(_) => Ok(done("/sources", "A row of that id is there already: nothing was changed.")),
+        Err(problem) => page(&app, &viewer, None, Some(&problem)).await,
+    }
+}

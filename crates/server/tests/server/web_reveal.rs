@@ -1,0 +1,61 @@
+//! The form that reveals a letter, as a browser without JavaScript sends it.
+
+use serde_json::json;
+
+use super::rig::TestApp;
+use super::web::Browser;
+
+const WHY: &str = "ticket 7: <what> was sent";
+
+async fn secret(app: &TestApp) -> String {
+    let event = json!({"pattern": "a", "password": "hunter2", "note": "<script>"});
+    let error = json!({"type": "AuthError", "message": "password=hunter2", "context": {"token": "hunter3"}});
+    app.report(&json!({"eventId": "e", "originalEvent": event, "error": error})).await
+}
+
+#[tokio::test]
+async fn a_letter_is_revealed_once_with_a_reason() {
+    let mut app = TestApp::new().await;
+    app.token = Some(app.token_of("admin").await);
+    let (id, approver) = (secret(&app).await, app.token_of("approver").await);
+    app.token = Some(approver);
+    let (browser, action) = (Browser::default(), format!("/letters/{id}/reveal"));
+    let short = browser.submit(&app, "/", &action, &[("reason", "so <so>")]).await;
+    let page = Browser::text(&short);
+    assert_eq!(short.status, 400, "{page}");
+    assert!(page.contains("value=\"so &#60;so&#62;\"") && page.contains("at least 10 characters"), "{page}");
+    assert!(!page.contains("hunter2"), "{page}");
+    let shown = browser.submit(&app, "/", &action, &[("reason", WHY)]).await;
+    let page = Browser::text(&shown);
+    assert_eq!(shown.status, 200, "{page}");
+    for there in ["password=hunter2", "hunter3", "&#60;what&#62;", "&#60;script&#62;"] {
+        assert!(page.contains(there), "{there} in {page}");
+    }
+    assert_eq!(shown.headers["cache-control"], "no-store");
+    let log = app.get("/api/v1/audit").await.expect(200);
+    assert_eq!(
+        (&log["items"][0]["action"], &log["items"][0]["reason"]),
+        (&json!("letter.revealed"), &json!(WHY))
+    );
+    assert_eq!(log["items"][0]["letterId"], id);
+}
+
+#[tokio::test]
+async fn nobody_is_shown_a_letter_without_the_role_or_the_proof() {
+    let mut app = TestApp::new().await;
+    app.token = Some(app.token_of("admin").await);
+    let (id, viewer) = (secret(&app).await, app.token_of("viewer").await);
+    let (browser, action) = (Browser::default(), format!("/letters/{id}/reveal"));
+    let forged = browser.post(&app, &action, &[("csrf", "0"), ("reason", WHY)]).await;
+    assert_eq!(forged.status, 403);
+    assert!(!Browser::text(&forged).contains("hunter2"));
+    app.token = Some(viewer);
+    let refused = browser.submit(&app, "/", &action, &[("reason", WHY)]).await;
+    assert_eq!(refused.status, 403);
+    assert!(!Browser::text(&refused).contains("hunter2"));
+    let log = app.get("/api/v1/audit").await.expect(200);
+    assert!(
+        log["items"].as_array().unwrap().iter().all(|entry| entry["action"] != "letter.revealed"),
+        "{log}"
+    );
+}

@@ -1,0 +1,43 @@
+//! The part of the seam for people who look at pages: who is signed in, with which token, and until when.
+//!
+//! Neither the cookie nor the token is ever kept, only their hashes. Whether the token is still in force is not asked
+//! here: whoever lets somebody in asks for that every time.
+
+use async_trait::async_trait;
+use lazaret_core::time::Time;
+
+use crate::StoreError;
+use crate::audit::Actor;
+
+/// A browser that somebody signed in with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredSession {
+    /// SHA-256 of the cookie.
+    pub hash: [u8; 32],
+    /// SHA-256 of the token's text.
+    pub token: [u8; 32],
+    pub created_at: Time,
+    pub expires_at: Time,
+}
+
+/// What a store does for sessions. Every `Store` is one.
+#[async_trait]
+pub trait SessionStore: Send + Sync {
+    /// Begins a session and writes the audit entry, together. Of too many sessions of one token the oldest ends.
+    async fn add_session(&self, session: StoredSession, by: Actor) -> Result<(), StoreError>;
+
+    /// The session of a cookie, also when it is over.
+    async fn session(&self, hash: [u8; 32]) -> Result<Option<StoredSession>, StoreError>;
+
+    /// Sessions of a token, the newest first, also those that are over and not yet dropped.
+    async fn sessions_of(&self, token: [u8; 32]) -> Result<Vec<StoredSession>, StoreError>;
+
+    /// Ends a session and writes the audit entry; says whether there was one.
+    async fn end_session(&self, hash: [u8; 32], by: Actor, at: Time) -> Result<bool, StoreError>;
+
+    /// Ends every session of a token and writes one audit entry; says how many there were.
+    async fn end_sessions_of(&self, token: [u8; 32], by: Actor, at: Time) -> Result<u64, StoreError>;
+
+    /// Forgets up to `limit` sessions that were over at a time; says how many.
+    async fn drop_sessions(&self, expired_by: Time, limit: usize) -> Result<u64, StoreError>;
+}
