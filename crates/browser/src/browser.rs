@@ -298,6 +298,20 @@ impl Browser {
         self.driver.ask("POST", "actions", &actions).unwrap();
     }
 
+    /// How far what is shown has moved by itself since the page was loaded, as the browser counts it.
+    #[track_caller]
+    pub fn shift(&self) -> f64 {
+        const SCRIPT: &str = "return new Promise((done) => {
+            const seen = [];
+            const watch = new PerformanceObserver((list) => seen.push(...list.getEntries()));
+            watch.observe({ type: 'layout-shift', buffered: true });
+            const end = () => done(seen.concat(watch.takeRecords())
+                .filter((shift) => !shift.hadRecentInput).reduce((sum, shift) => sum + shift.value, 0));
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(end)));
+        })";
+        self.script(SCRIPT, &json!([])).as_f64().unwrap_or(f64::NAN)
+    }
+
     /// Goes with the tabulator until the focus is there, where it has to be seen.
     #[track_caller]
     pub fn tab_to(&self, at: &Locator) {

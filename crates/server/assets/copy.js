@@ -33,14 +33,10 @@ export async function copyWith(shown, text) {
 
 serve((root) => {
   for (const element of all("[data-copy]", root)) {
-    // Between the facts of a list, and the cells of a row, there is no place for a button: it stands in them.
-    const isCell = element.matches("dd, td");
-    const beside = isCell ? element.lastElementChild : element.nextElementSibling;
-    if (beside?.matches(".copy[data-added]")) continue;
+    if (element.nextElementSibling?.matches(".copy[data-added]")) continue;
     const made = button("", "copy", () => copyWith(made, element.dataset.copy || element.textContent.trim()));
     made.title = "Copy";
     made.setAttribute("aria-label", `Copy ${element.dataset.copyName ?? (element.dataset.copy || element.textContent).trim().slice(0, 40)}`);
-    if (isCell) element.append(made);
-    else element.after(made);
+    element.after(made);
   }
 });

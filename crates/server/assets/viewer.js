@@ -60,10 +60,12 @@ export function path(viewer, node, offset = 0) {
 }
 
 function equip(viewer) {
-  if (viewer.previousElementSibling?.matches(".viewer-bar")) return;
+  const bar = viewer.previousElementSibling;
+  if (!bar?.matches("[data-viewer]:empty")) return;
   const folds = () => all("details", viewer);
   const foldAll = (open) => folds().forEach((fold) => (fold.open = open || fold.parentElement === viewer));
-  const bar = make("div", { class: "row viewer-bar", role: "group", "aria-label": "Look into the body" });
+  bar.role = "group";
+  bar.ariaLabel = "Look into the body";
   const shown = make("code", { class: "path" });
   const copyPath = button("Copy path", "small", () => copyWith(copyPath, shown.textContent));
   copyPath.hidden = true;
@@ -115,7 +117,6 @@ function equip(viewer) {
   before.setAttribute("aria-label", "Previous");
   after.setAttribute("aria-label", "Next");
   bar.append(search, before, after, told, shown, copyPath);
-  viewer.before(bar);
   viewer.addEventListener("click", (event) => {
     const caret = document.caretPositionFromPoint?.(event.clientX, event.clientY);
     if (caret && viewer.contains(caret.offsetNode)) look(caret.offsetNode, caret.offset);

@@ -111,6 +111,7 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("POST", "/incidents/{id}/notes", Permission::Decide),
     ("POST", "/incidents/{id}/close", Permission::Decide),
     ("POST", "/letters/{id}/reveal", Permission::Reveal),
+    ("POST", "/archive/{id}/reveal", Permission::Reveal),
     ("GET", "/assets/{file}", Permission::Open),
     ("GET", "/jobs", Permission::Read),
     ("POST", "/jobs/queues/pause", Permission::Decide),

@@ -78,7 +78,7 @@ impl<'a> Reveal<'a> {
         body_response(original, &open()).await
     }
 
-    async fn archived(self, id: LetterId) -> Result<ArchivedEntry, Problem> {
+    pub async fn archived(self, id: LetterId) -> Result<ArchivedEntry, Problem> {
         let entry = archive::entry(self.app, id, &open()).await?;
         self.note(id).await?;
         Ok(entry)

@@ -6,7 +6,9 @@
 use std::fmt::{Display, Write};
 
 use askama::filters::Safe;
+use lazaret_core::duration::Length;
 use lazaret_core::time::Time;
+use serde_json::Value;
 
 /// Signs that change how the text around them is shown, or that nobody sees.
 fn is_hidden(sign: char) -> bool {
@@ -74,6 +76,22 @@ pub(crate) fn length(ms: i64) -> String {
         3_600..86_400 => two(s / 3_600, "h", s % 3_600 / 60, "min"),
         86_400.. => two(s / 86_400, "d", s % 86_400 / 3_600, "h"),
     }
+}
+
+/// A setting as people say it: 180 d instead of P180D.
+pub(crate) fn setting(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), grouped),
+        Value::String(text) => lasting(text),
+        other => other.to_string(),
+    }
+}
+
+/// A length of time as people say it; another text as it is.
+pub(crate) fn lasting(text: &str) -> String {
+    let is_length = text.strip_prefix('P').and_then(|_| Length::parse(text).ok());
+    is_length.map_or_else(|| text.to_owned(), |span| length(span.ms()))
 }
 
 fn two(large: u64, unit: &str, small: u64, smaller: &str) -> String {
@@ -191,6 +209,12 @@ mod tests {
     fn a_long_text_is_cut_between_signs() {
         assert_eq!(beginning("äöü", 3), "äöü");
         assert_eq!(beginning("äöüß", 3), "äöü…");
+    }
+
+    #[test]
+    fn settings_read_as_people_say_them() {
+        let values = [Value::Null, 10_000.into(), "P180D".into(), "PT5M".into(), "archive".into()];
+        assert_eq!(values.map(|value| setting(&value)), ["none", "10,000", "180 d", "5 min", "archive"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reveals one letter on its page: the form sends the reason, and the answer shows the letter as it is, once.
+//! Reveals one letter on its page, live or archived: the form sends the reason, and the answer shows the letter as it is, once.
 //!
 //! There is no address to come back to: whoever loads the page again sees it masked.
 
@@ -25,17 +25,7 @@ use crate::api::wire::entry::LetterEntry;
 use crate::app::App;
 
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
-    routes.route("/letters/{id}/reveal", post(show))
-}
-
-/// A live letter as it is, for a viewer who may see it and says why; on record.
-pub(crate) async fn reveal(
-    app: &App,
-    viewer: &Viewer,
-    id: LetterId,
-    reason: &str,
-) -> Result<LetterEntry, Problem> {
-    Reveal::new(app, &viewer.caller, &viewer.request, reason)?.letter(id, Lives::Kept).await
+    routes.route("/letters/{id}/reveal", post(live)).route("/archive/{id}/reveal", post(archived))
 }
 
 #[derive(Template)]
@@ -43,6 +33,8 @@ pub(crate) async fn reveal(
 struct Revealed {
     shell: Shell,
     id: String,
+    /// Of the letter's page, where it is masked.
+    address: String,
     /// What was typed, if it was refused.
     reason: String,
     /// Why the viewer may not.
@@ -57,29 +49,60 @@ struct Laid {
     context: Option<String>,
 }
 
-async fn show(
+type Id = Result<Path<String>, PathRejection>;
+
+async fn live(State(app): State<Arc<App>>, viewer: Viewer, id: Id, form: Form) -> Result<Response, Problem> {
+    let id = parse_id(id)?;
+    let reason = form.text("reason").unwrap_or_default();
+    let found = match Reveal::new(&app, &viewer.caller, &viewer.request, &reason) {
+        Ok(reveal) => reveal.letter(id, Lives::Kept).await,
+        Err(problem) => Err(problem),
+    };
+    page(&app, &viewer, "/letters", id, reason, found).await
+}
+
+async fn archived(
     State(app): State<Arc<App>>,
     viewer: Viewer,
-    id: Result<Path<String>, PathRejection>,
+    id: Id,
     form: Form,
 ) -> Result<Response, Problem> {
     let id = parse_id(id)?;
     let reason = form.text("reason").unwrap_or_default();
-    let shell = Shell::new(&app, &viewer, format!("Letter {id}, revealed"), "/letters").await?;
-    let hindrance = viewer.hindrance(Permission::Reveal);
-    match reveal(&app, &viewer, id, &reason).await {
-        Ok(entry) => {
-            let letter = Some(Laid::new(entry));
-            let page = Revealed { shell, id: id.to_string(), reason, hindrance, letter };
-            Ok(Page(page).into_response())
-        }
-        Err(problem) if problem.field().is_some() => {
-            let shell = shell.with(Some(&problem));
-            let page = Revealed { shell, id: id.to_string(), reason, hindrance, letter: None };
-            Ok((problem.status(), Page(page)).into_response())
-        }
+    let found = match Reveal::new(&app, &viewer.caller, &viewer.request, &reason) {
+        Ok(reveal) => reveal.archived(id).await.map(|entry| entry.letter),
         Err(problem) => Err(problem),
-    }
+    };
+    page(&app, &viewer, "/archive", id, reason, found).await
+}
+
+/// The letter as it is, or the form once more if what was typed into it is not enough.
+async fn page(
+    app: &Arc<App>,
+    viewer: &Viewer,
+    place: &'static str,
+    id: LetterId,
+    reason: String,
+    found: Result<LetterEntry, Problem>,
+) -> Result<Response, Problem> {
+    let (letter, problem) = match found {
+        Ok(entry) => (Some(Laid::new(entry)), None),
+        Err(problem) if problem.field().is_some() => (None, Some(problem)),
+        Err(problem) => return Err(problem),
+    };
+    let title = format!("Letter {id}, revealed");
+    let page = Revealed {
+        shell: Shell::new(app, viewer, title, place).await?.with(problem.as_ref()),
+        id: id.to_string(),
+        address: format!("{place}/{id}"),
+        reason,
+        hindrance: viewer.hindrance(Permission::Reveal),
+        letter,
+    };
+    Ok(match problem {
+        Some(problem) => (problem.status(), Page(page)).into_response(),
+        None => Page(page).into_response(),
+    })
 }
 
 impl Laid {

@@ -18,7 +18,7 @@ use super::viewer::{Theme, Viewer};
 use crate::access::Permission;
 use crate::api::letters::Pairs;
 use crate::api::problem::Problem;
-use crate::api::retention::{self, QueueRetentionBody, SettingBody};
+use crate::api::retention::{self, QueueRetentionBody};
 use crate::api::sources::{self, CheckBody, OutboxBody, SourceBody};
 use crate::api::stats;
 use crate::app::App;
@@ -89,14 +89,6 @@ impl Health {
 impl Sources {
     fn lag(&self, outbox: &OutboxBody) -> String {
         length(i64::try_from(outbox.lag_ms).unwrap_or(i64::MAX))
-    }
-
-    fn setting(&self, setting: &SettingBody) -> String {
-        match &setting.value {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Null => "none".to_owned(),
-            other => other.to_string(),
-        }
     }
 }
 

@@ -59,3 +59,26 @@ async fn nobody_is_shown_a_letter_without_the_role_or_the_proof() {
         "{log}"
     );
 }
+
+#[tokio::test]
+async fn a_letter_of_the_archive_is_revealed_where_it_is() {
+    let mut app = TestApp::new().await;
+    app.token = Some(app.token_of("admin").await);
+    let id = secret(&app).await;
+    app.post(&format!("/api/v1/dead-letters/{id}/delete"), &json!({})).await.expect(200);
+    let (browser, at) = (Browser::default(), format!("/archive/{id}"));
+    let masked = Browser::text(&browser.get(&app, &at).await);
+    assert!(masked.contains(&format!("action=\"{at}/reveal\"")) && !masked.contains("hunter2"), "{masked}");
+    let short = browser.submit(&app, &at, &format!("{at}/reveal"), &[("reason", "so")]).await;
+    assert_eq!(short.status, 400);
+    assert!(!Browser::text(&short).contains("hunter2"));
+    let shown = browser.submit(&app, &at, &format!("{at}/reveal"), &[("reason", WHY)]).await;
+    let page = Browser::text(&shown);
+    assert_eq!(shown.status, 200, "{page}");
+    assert!(page.contains("password=hunter2") && page.contains(&format!("href=\"{at}\"")), "{page}");
+    let log = app.get("/api/v1/audit").await.expect(200);
+    assert_eq!(
+        (&log["items"][0]["action"], &log["items"][0]["letterId"]),
+        (&json!("letter.revealed"), &json!(id))
+    );
+}

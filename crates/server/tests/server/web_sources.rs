@@ -45,7 +45,7 @@ async fn a_source_is_shown_with_its_letters_and_its_addresses_without_their_secr
         "2 letters",
         "of 2 that are kept",
         "optional",
-        "4321",
+        "4,321",
         "/rules?view=retention&amp;source=orders",
     ] {
         assert!(text.contains(part), "{part} in {text}");

@@ -33,6 +33,8 @@ struct ArchivedLetter {
     archive: RemovalBody,
     typed: Typed,
     hindrance: Option<String>,
+    /// Why the viewer may not reveal it.
+    reveal: Option<String>,
 }
 
 /// What stands in the fields of both forms.
@@ -44,6 +46,10 @@ struct Typed {
 }
 
 impl ArchivedLetter {
+    fn address(&self) -> String {
+        format!("{ADDRESS}/{}", self.letter.summary.id)
+    }
+
     /// The original, as far as it is text.
     fn original(&self) -> Option<&str> {
         Some(self.letter.original_event.get()).filter(|text| *text != "null")
@@ -96,6 +102,7 @@ async fn page(
         archive,
         typed,
         hindrance: viewer.hindrance(Permission::Decide),
+        reveal: viewer.hindrance(Permission::Reveal),
     };
     Ok(match problem {
         Some(problem) => (problem.status(), Page(page)).into_response(),

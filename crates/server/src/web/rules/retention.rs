@@ -50,15 +50,6 @@ impl Retention {
         ]
     }
 
-    fn value(&self, setting: &SettingBody) -> String {
-        match &setting.value {
-            Value::Null => "none".to_owned(),
-            Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), grouped),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
-    }
-
     /// Live letters of a queue that are in one of the states, with their number.
     fn letters(&self, queue: &QueueRetentionBody) -> Vec<(&'static str, u64)> {
         let count =
