@@ -14,6 +14,13 @@ pub struct DataFolder {
     lock: File,
 }
 
+/// Says it instead of only closing the file: a process that is being started at this moment has it open as well.
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        self.lock.unlock().ok();
+    }
+}
+
 impl DataFolder {
     /// Makes the folder if need be and locks it. The lock is the kernel's: it goes with the process, however that ends.
     pub fn hold(path: &Path) -> Result<DataFolder, StoreError> {

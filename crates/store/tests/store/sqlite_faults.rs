@@ -71,7 +71,7 @@ impl SmallDisk {
     fn mount(test: &str) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
             .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());
@@ -107,8 +107,9 @@ async fn a_disk_that_is_really_full_loses_nothing_acknowledged() {
     let Some(disk) = SmallDisk::mount("a_disk_that_is_really_full_loses_nothing_acknowledged") else {
         return;
     };
+    // As much as what is in the log takes a second time, while it is carried into the file.
     let ballast = disk.0.path().join("ballast");
-    std::fs::write(&ballast, vec![1; 1_000_000]).unwrap();
+    std::fs::write(&ballast, vec![1; 2_000_000]).unwrap();
     let store = open(&disk.0.path().join("data"));
     let mut kept: Vec<LetterId> = Vec::new();
     let full = loop {
