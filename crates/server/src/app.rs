@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::access::{Access, Reach};
 use crate::archive::Archive;
 use crate::audit::AuditKey;
+use crate::books::Books;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::destination::{Destination, Destinations};
@@ -58,6 +59,8 @@ pub struct App {
     pub pruner: Arc<Pruner>,
     /// Wrong tokens at the sign-in.
     pub guesses: Arc<Guesses>,
+    /// The ledger as it was counted last.
+    pub books: Arc<Books>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -91,6 +94,7 @@ impl App {
             metrics,
             pruner,
             guesses: Arc::default(),
+            books: Arc::default(),
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;

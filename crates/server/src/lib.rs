@@ -8,6 +8,7 @@ pub mod api;
 pub mod app;
 pub mod archive;
 pub mod audit;
+pub mod books;
 pub mod capture;
 pub mod clock;
 pub mod config;

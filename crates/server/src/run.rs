@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::archive;
 use crate::audit;
+use crate::books;
 use crate::events;
 use crate::holds;
 use crate::jobs;
@@ -240,7 +241,13 @@ pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
     let app = live.app();
     let stop = app.stopping();
     loops.spawn(reload_tokens(Arc::clone(&app), stop));
-    loops.spawn(keep_time(app));
+    loops.spawn(keep_time(Arc::clone(&app)));
+    // The first page need not wait for it.
+    loops.spawn(async move {
+        if let Err(error) = books::count(&app).await {
+            tracing::warn!(%error, "the ledger could not be counted for pages");
+        }
+    });
     loops
 }
 

@@ -44,3 +44,6 @@ pub const WEB_SUGGESTIONS: usize = 8;
 
 /// Bytes of a filter that suggestions are written behind: each of them repeats it.
 pub const WEB_SUGGESTED_BYTES_MAX: usize = 200;
+
+/// Keys of letters ever captured that are counted anew for every page: more take longer than a page may.
+pub const LEDGER_KEYS_COUNTED_MAX: u64 = 100_000;

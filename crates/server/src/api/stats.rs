@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use lazaret_core::lifecycle::Status;
-use lazaret_store::stats::{LedgerBy, StatsOf};
+use lazaret_store::stats::{Ledger, LedgerBy, StatsOf};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -137,17 +137,23 @@ pub(crate) async fn ledger(State(app): State<Arc<App>>, pairs: Pairs) -> Result<
         };
     }
     let ledger = app.store.ledger(by).await?;
-    Ok(Json(LedgerBody {
-        captured: ledger.captured,
-        pending: ledger.pending,
-        reprocessing: ledger.reprocessing,
-        resolved: ledger.resolved,
-        discarded: ledger.discarded,
-        archived: ledger.archived,
-        pruned: ledger.pruned,
-        deleted: ledger.deleted,
-        difference: ledger.difference(),
-        recounted: by == LedgerBy::Recount,
-        wrong_counters: (by == LedgerBy::Recount).then_some(ledger.wrong_counters),
-    }))
+    Ok(Json(LedgerBody::new(ledger, by)))
+}
+
+impl LedgerBody {
+    pub fn new(ledger: Ledger, by: LedgerBy) -> LedgerBody {
+        LedgerBody {
+            captured: ledger.captured,
+            pending: ledger.pending,
+            reprocessing: ledger.reprocessing,
+            resolved: ledger.resolved,
+            discarded: ledger.discarded,
+            archived: ledger.archived,
+            pruned: ledger.pruned,
+            deleted: ledger.deleted,
+            difference: ledger.difference(),
+            recounted: by == LedgerBy::Recount,
+            wrong_counters: (by == LedgerBy::Recount).then_some(ledger.wrong_counters),
+        }
+    }
 }

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lazaret_store::stats::LedgerBy;
 
 use super::asked::{Asked, pairs};
 use super::format as filters;
@@ -20,8 +21,10 @@ use super::sources::Health;
 use super::viewer::{Theme, Viewer};
 use crate::api::letters::Pairs;
 use crate::api::problem::{Code, Problem};
-use crate::api::{archive, audit, incidents, progress, redrives, retention, rules, sources, stats};
+use crate::api::stats::LedgerBody;
+use crate::api::{archive, audit, incidents, progress, redrives, retention, rules, sources};
 use crate::app::App;
+use crate::books;
 use crate::ojs::admin::queue_list;
 use crate::ojs::admin::workers::worker_list;
 
@@ -126,7 +129,7 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
 
 /// Everything captured is accounted for, or something is wrong with the store itself.
 async fn ledger(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let ledger = stats::ledger(State(Arc::clone(app)), pairs(&[])).await?.0;
+    let ledger = LedgerBody::new(books::seen(app).await?.ledger, LedgerBy::Counters);
     let found = (ledger.difference != 0).then(|| Alert {
         level: Level::Critical,
         about: "Ledger",

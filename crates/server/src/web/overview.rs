@@ -7,8 +7,10 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use http::{HeaderMap, header};
+use lazaret_core::lifecycle::Status;
 use lazaret_core::redrive::RunState;
 use lazaret_core::time::Time;
+use lazaret_store::stats::{LedgerBy, StatsOf};
 
 use super::chart::{self, Figure, Share};
 use super::format as filters;
@@ -21,8 +23,9 @@ use crate::api::problem::Problem;
 use crate::api::sources::SourceBody;
 use crate::api::stats::LedgerBody;
 use crate::api::wire::redrive::RedriveBody;
-use crate::api::{incidents, redrives, series, sources, stats};
+use crate::api::{incidents, redrives, series, sources};
 use crate::app::App;
+use crate::books::{self, Seen};
 use crate::jobs::SOURCE;
 
 /// The largest that fit without scrolling far on a telephone; the list has all.
@@ -45,6 +48,8 @@ pub(crate) struct Overview {
     /// Where this server was reached, for commands to copy.
     address: String,
     ledger: LedgerBody,
+    /// When it was counted, if not now.
+    counted_at: Option<Time>,
     flow: Figure,
     incidents: Vec<Card>,
     runs: Vec<Run>,
@@ -73,7 +78,15 @@ async fn show(
 ) -> Result<Page<Overview>, Problem> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost:7070");
     let shell = Shell::new(&app, &viewer, "Overview", "/").await?;
-    let ledger = stats::ledger(State(Arc::clone(&app)), asking(&[])).await?.0;
+    let Seen { ledger, counted_at } = books::seen(&app).await?;
+    let mut ledger = LedgerBody::new(ledger, LedgerBy::Counters);
+    if counted_at.is_some() {
+        // What is in which state has counters, and is as it is now.
+        let now = app.store.stats(StatsOf::All).await?.by_status;
+        let of = |status: Status| now.get(status.name()).copied().unwrap_or(0);
+        (ledger.pending, ledger.reprocessing) = (of(Status::Pending), of(Status::Reprocessing));
+        (ledger.resolved, ledger.discarded) = (of(Status::Resolved), of(Status::Discarded));
+    }
     let lines = series::series(State(Arc::clone(&app)), asking(&[])).await?.0;
     let unsettled = super::incidents::unsettled();
     let largest = [("state", unsettled.as_str()), ("sort", "-count"), ("limit", INCIDENTS_SHOWN)];
@@ -94,6 +107,7 @@ async fn show(
         address: format!("http://{host}"),
         shell,
         ledger,
+        counted_at,
     }))
 }
 

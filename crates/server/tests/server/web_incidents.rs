@@ -1,6 +1,9 @@
 //! Incidents on pages: the list as cards, one by itself, and its forms from open to fixed.
 
+use std::time::Duration;
+
 use lazaret_server::config::Success;
+use lazaret_store::stats::Ledger;
 use serde_json::{Value, json};
 
 use super::ojs::{fetch, id, nack, push};
@@ -369,4 +372,21 @@ async fn letters_of_a_source_that_asks_for_nothing_may_go_at_once() {
     let page = text(&app, &format!("/incidents/{incident}")).await;
     assert!(page.contains("Their source asks for no analysis"), "{page}");
     assert!(page.contains(&format!("href=\"/redrives/new?q=incident%3A{incident}")), "{page}");
+}
+
+#[tokio::test]
+async fn the_ledger_of_many_letters_is_shown_as_it_was_counted_last() {
+    let app = TestApp::new().await;
+    app.report(&json!({"eventId": "e", "originalEvent": {"pattern": "a"}})).await;
+    let counted = Ledger { captured: 1_234_567, pending: 1_234_567, ..Ledger::default() };
+    app.app.books.keep(counted, app.app.clock.now(), Duration::from_secs(3_600));
+    app.pass(120_000);
+    let page = Browser::text(&Browser::default().get(&app, "/").await);
+    assert!(page.contains("Every one of 1,234,567 letters ever captured"), "{page}");
+    assert!(page.contains("Counted <time") && page.contains("2 min ago"), "{page}");
+    assert!(page.contains("<b>1</b><span>pending</span>"), "what waits is as it is now: {page}");
+    // Of few letters it is counted for every page.
+    app.app.books.keep(Ledger { captured: 7, ..counted }, app.app.clock.now(), Duration::from_secs(3_600));
+    let page = Browser::text(&Browser::default().get(&app, "/").await);
+    assert!(page.contains("The one letter ever captured") && !page.contains("Counted <time"), "{page}");
 }
