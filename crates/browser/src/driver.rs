@@ -60,6 +60,9 @@ pub(crate) struct Driver {
     _seat: Seat,
 }
 
+/// How often a Chromium is started that does not come up.
+const STARTS_MAX: usize = 3;
+
 impl Driver {
     pub(crate) fn start(look: Look) -> Driver {
         let seat = Seat::take();
@@ -68,8 +71,15 @@ impl Driver {
         let mut driver = Driver { child, port, session: String::new(), chromium: None, folder, _seat: seat };
         let profile = driver.folder.path().join("profile");
         let asked = look.capabilities(profile.to_str().unwrap());
-        let started =
-            driver.send("POST", "/session", &asked).unwrap_or_else(|refusal| panic!("{refusal}; {MISSING}"));
+        let mut started = driver.send("POST", "/session", &asked);
+        // On a machine that is short of time Chromium gives up now and then before it is there.
+        for _ in 1..STARTS_MAX {
+            if started.is_ok() {
+                break;
+            }
+            started = driver.send("POST", "/session", &asked);
+        }
+        let started = started.unwrap_or_else(|refusal| panic!("{refusal}; {MISSING}"));
         driver.session = started["sessionId"].as_str().expect("a session has an id").to_owned();
         driver.chromium = started["capabilities"]["goog:processID"].as_u64();
         driver
