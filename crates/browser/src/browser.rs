@@ -79,6 +79,8 @@ impl Browser {
             forgiven: RefCell::new(Vec::new()),
         };
         browser.wear(look.scheme);
+        // As if somebody looked at this window alone, however many there are.
+        browser.driver.tool("Emulation.setFocusEmulationEnabled", &json!({"enabled": true})).unwrap();
         browser
     }
 
@@ -288,6 +290,7 @@ impl Browser {
     /// Types what is on the keys, wherever the focus is.
     #[track_caller]
     pub fn strike(&self, keys: &str) {
+        self.wait("a page that can be typed into", || self.takes_keys().then_some(()));
         let strokes: Vec<Value> = keys
             .chars()
             .flat_map(|key| {
@@ -296,6 +299,13 @@ impl Browser {
             .collect();
         let actions = json!({"actions": [{"type": "key", "id": "keys", "actions": strokes}]});
         self.driver.ask("POST", "actions", &actions).unwrap();
+    }
+
+    /// Whether the page was painted: Chromium drops keys that are struck before.
+    fn takes_keys(&self) -> bool {
+        const SCRIPT: &str = "return new Promise((done) =>
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))";
+        self.run(SCRIPT, &json!([])).is_ok_and(|painted| painted == true)
     }
 
     /// How far what is shown has moved by itself since the page was loaded, as the browser counts it.

@@ -183,8 +183,8 @@ pub const FILTER_VALUES_BOUND_MAX: usize = 200;
 /// Fingerprints of an incident that its page shows; merges by hand and new rules make more than one.
 pub const INCIDENT_FINGERPRINTS_SHOWN: usize = 20;
 
-/// Letters over which an incident's affected queues, orders and tenants are counted: some 20 ms.
-pub const AFFECTED_LETTERS_MAX: usize = 10_000;
+/// Letters over which an incident's affected queues, orders and tenants are counted: its newest, some 20 ms among a million.
+pub const AFFECTED_LETTERS_MAX: usize = 2_000;
 pub const AFFECTED_VALUES_MAX: usize = 10;
 
 /// Incidents that are compared to find those that look alike, by each way of finding some.

@@ -58,6 +58,11 @@ impl Time {
     pub fn minute(self) -> i64 {
         self.0.div_euclid(60_000)
     }
+
+    /// The beginning of a minute.
+    pub fn from_minute(minute: i64) -> Time {
+        Time::from_ms(minute.saturating_mul(60_000))
+    }
 }
 
 /// RFC 3339 in UTC with three decimals and `Z`.

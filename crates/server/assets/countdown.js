@@ -1,9 +1,15 @@
-// A form with `data-countdown` waits that many seconds, in which it can be taken back, before it is sent.
+// A form with `data-countdown` waits that many seconds, in which it can be taken back, before it is sent. One whose number
+// was typed wrong is sent at once: it will be refused.
 
 import { button, make, say } from "./page.js";
 
 const sure = new WeakSet();
 const waiting = new Map();
+
+function isMistyped(form) {
+  const typed = form.querySelector("[data-typed]");
+  return typed !== null && typed.value.replace(/\D/g, "") !== typed.dataset.typed;
+}
 
 function begin(form, submitter) {
   const seconds = Number(form.dataset.countdown) || 5;
@@ -48,7 +54,7 @@ document.addEventListener(
   "submit",
   (event) => {
     const form = event.target;
-    if (!("countdown" in form.dataset) || sure.delete(form)) return;
+    if (!("countdown" in form.dataset) || sure.delete(form) || isMistyped(form)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (!waiting.has(form)) begin(form, event.submitter);

@@ -214,6 +214,7 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("GET", "/api/v1/redrives", Permission::Read),
     ("GET", "/api/v1/redrives/{id}", Permission::Read),
     ("GET", "/api/v1/redrives/{id}/letters", Permission::Read),
+    ("GET", "/api/v1/redrives/{id}/series", Permission::Read),
     ("POST", "/api/v1/redrives/{id}/letters/{letter}/settle", Permission::Decide),
     ("POST", "/api/v1/redrives/{id}/pause", Permission::Decide),
     ("POST", "/api/v1/redrives/{id}/resume", Permission::Decide),

@@ -26,6 +26,7 @@ pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod reveal;
 pub(crate) mod rules;
+pub(crate) mod run_series;
 pub(crate) mod series;
 pub(crate) mod sources;
 pub(crate) mod stats;
@@ -90,6 +91,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/redrives", post(redrives::launch).get(redrives::list))
         .route("/api/v1/redrives/{id}", get(redrives::show))
         .route("/api/v1/redrives/{id}/letters", get(redrives::letters))
+        .route("/api/v1/redrives/{id}/series", get(run_series::series))
         .route("/api/v1/redrives/{id}/letters/{letter}/settle", post(redrives::settle))
         .route("/api/v1/receipts", post(receipts::receive))
         .route("/api/v1/sources", get(sources::list))

@@ -136,8 +136,24 @@ impl Store for PostgresStore {
 
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
         self.readers
-            .snapshot((filter, now), |conn, asked| Box::pin(letters::count(conn, &asked.0, asked.1)))
+            .snapshot((filter, now), |conn, asked| {
+                Box::pin(letters::count(conn, &asked.0, asked.1, limits::COUNT_ROWS_MAX))
+            })
             .await
+    }
+
+    async fn count_all(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        let some = self.count(filter.clone(), now).await?;
+        if let Total::Exact(_) = some {
+            return Ok(some);
+        }
+        let all = self
+            .readers
+            .snapshot((filter, now), |conn, asked| {
+                Box::pin(letters::count(conn, &asked.0, asked.1, u64::MAX))
+            })
+            .await;
+        all.or_else(|error| if matches!(error, StoreError::TooSlow) { Ok(some) } else { Err(error) })
     }
 
     async fn history(&self, letter: LetterId) -> Result<Option<LetterHistory>, StoreError> {

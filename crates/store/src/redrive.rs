@@ -13,6 +13,7 @@ use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
 
 use crate::audit::Actor;
+use crate::series::Step;
 
 /// A redrive before its list is taken down.
 #[derive(Clone, PartialEq, Debug)]
@@ -295,4 +296,45 @@ pub struct Edit {
     pub author: String,
     pub reason: Option<String>,
     pub at: Time,
+}
+
+/// What a run did in a while: letters sent, and those whose outcome came to be known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Did {
+    pub sent: u64,
+    pub good: u64,
+    pub bad: u64,
+}
+
+impl Did {
+    /// Counts a letter that moved.
+    pub(crate) fn count(&mut self, from: Outcome, to: Outcome) {
+        self.sent += u64::from(to.was_sent() && !from.was_sent());
+        self.good += u64::from(to.weight() == Some(true));
+        self.bad += u64::from(to.weight() == Some(false));
+    }
+}
+
+/// Which steps of a run are asked for: from the one that `from` lies in up to `until`, which is not among them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunLine {
+    pub redrive: RedriveId,
+    pub step: Step,
+    pub from: Time,
+    pub until: Time,
+}
+
+impl RunLine {
+    /// The first minute, and the one behind the last.
+    pub(crate) fn minutes(&self) -> (i64, i64) {
+        let last = self.until.plus_ms(-1).minute();
+        (self.step.floor(self.from.minute()), self.step.floor(last).saturating_add(self.step.minutes()))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunPoint {
+    /// The beginning of the step.
+    pub at: Time,
+    pub did: Did,
 }

@@ -11,7 +11,7 @@ use crate::audit::{Actor, AuditEntry, Look};
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
 };
 
 /// What a store does for whoever puts letters back. Every `Store` is one.
@@ -35,6 +35,9 @@ pub trait RedriveStore: Send + Sync {
 
     /// The groups of a list, in the order in which they were met, each with its cause as it stands now.
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError>;
+
+    /// What a run did, step by step, oldest first; steps in which it did nothing are left out.
+    async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError>;
 
     /// What a plan shows of a complete list; reads only.
     async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError>;

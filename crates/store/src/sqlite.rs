@@ -208,7 +208,16 @@ impl Store for SqliteStore {
     }
 
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
-        self.readers.read(move |conn| letters::count(conn, &filter, now)).await
+        self.readers.read(move |conn| letters::count(conn, &filter, now, limits::COUNT_ROWS_MAX)).await
+    }
+
+    async fn count_all(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        let some = self.count(filter.clone(), now).await?;
+        if let Total::Exact(_) = some {
+            return Ok(some);
+        }
+        let all = self.readers.read(move |conn| letters::count(conn, &filter, now, u64::MAX)).await;
+        all.or_else(|error| if matches!(error, StoreError::TooSlow) { Ok(some) } else { Err(error) })
     }
 
     async fn history(&self, letter: LetterId) -> Result<Option<LetterHistory>, StoreError> {

@@ -43,8 +43,11 @@ pub trait Store:
     /// Fetches one page of letters in a total order.
     async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError>;
 
-    /// Counts the letters that match, exactly where counters answer it.
+    /// Counts the letters that match, exactly where counters answer it or few match.
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError>;
+
+    /// Counts all letters that match, however many those are, for as long as a count may take.
+    async fn count_all(&self, filter: Filter, now: Time) -> Result<Total, StoreError>;
 
     /// Fetches one letter with all its lives and attempts.
     async fn history(&self, letter: LetterId) -> Result<Option<LetterHistory>, StoreError>;

@@ -3,6 +3,7 @@
 
 use lazaret_browser::locator::{button, css, field, link};
 use lazaret_browser::look::Look;
+use serde_json::Value;
 
 use crate::receiver::Receiver;
 use crate::web::{Hands, Visitor, report};
@@ -46,6 +47,7 @@ fn go_the_whole_way(look: Look, hands: Hands) {
     visitor.awaits("What became of 12 letters");
     visitor.sees("5 of 5 verified");
     visitor.sees("12 succeeded");
+    visitor.sees("Sent by the minute");
     assert_eq!(receiver.received().len(), 12);
 
     visitor.press(&link("TimeoutError"));
@@ -76,6 +78,10 @@ fn the_same_way_on_a_phone() {
     go_the_whole_way(Look::PHONE, Hands::Mouse);
 }
 
+fn id_of(redrive: &Value) -> String {
+    redrive["id"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     let receiver = Receiver::start();
@@ -86,12 +92,7 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     crate::redrive::diagnose(&server, &id);
     crate::redrive::fix(&server, &id);
     let plan = server.json(&["redrive", "plan", "--incident", &id, "--pace", "unlimited", "--canary", "2"]);
-    let visitor = Visitor::at(
-        &server,
-        &format!("/redrives/{}", plan["id"].as_str().unwrap()),
-        Look::DESK,
-        Hands::Mouse,
-    );
+    let visitor = Visitor::at(&server, &format!("/redrives/{}", id_of(&plan)), Look::DESK, Hands::Mouse);
 
     // A number that is not the plan's is refused, and what to type is said.
     visitor.browser.forgive("the server responded with a status of");
@@ -100,6 +101,13 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     visitor.sees("8");
     assert_eq!(visitor.browser.value(&field("Type 8")), "7");
     visitor.fill(&field("Type 8"), "8");
+    // Sending can be taken back for a moment, and not any more after it.
+    visitor.press(&button("Redrive 8 letters"));
+    visitor.awaits("Redrive 8 letters in");
+    visitor.press(&button("Cancel").within(css(".countdown")));
+    visitor.awaits("Plan: 8 letters would go");
+    assert!(!visitor.browser.has(&css(".countdown")));
+    assert_eq!(server.json(&["redrive", "show", &id_of(&plan)])["state"], "planned");
     visitor.press(&button("Redrive 8 letters"));
     visitor.awaits("paused");
     visitor.awaits("canaries");
@@ -109,6 +117,6 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     visitor.press(&button("Cancel"));
     visitor.fill(&field("Reason").within(css("form[action$=cancel]")), "wrong fix");
     visitor.press(&button("Cancel, and leave"));
-    visitor.sees("It has come to its end");
+    visitor.awaits("It has come to its end");
     visitor.sees("cancelled");
 }

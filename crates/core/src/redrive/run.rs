@@ -242,6 +242,24 @@ impl Outcome {
         )
     }
 
+    /// Whether it was sent, whatever came of it.
+    pub const fn was_sent(self) -> bool {
+        match self {
+            Outcome::Sent
+            | Outcome::Unknown
+            | Outcome::Succeeded
+            | Outcome::Assumed
+            | Outcome::Ended
+            | Outcome::Failed
+            | Outcome::Relapsed => true,
+            Outcome::Waiting
+            | Outcome::Out
+            | Outcome::Skipped
+            | Outcome::LaneBlocked
+            | Outcome::Cancelled => false,
+        }
+    }
+
     /// What it does to the letters behind it in its lane.
     pub const fn lane(self) -> LaneEffect {
         match self {

@@ -175,7 +175,7 @@ pub(crate) async fn by_filter(
     let operation = operations::decide(&app, decision, filter, Expected::Exactly(expected)).await?;
     if operation.state == OperationState::Refused {
         let filter = lazaret_core::filter::Filter::from_text(&operation.filter)?;
-        let count = super::wire::TotalBody::from(app.store.count(filter, operation.opened_at).await?);
+        let count = super::wire::TotalBody::from(app.store.count_all(filter, operation.opened_at).await?);
         let at_least = if count.total_is_at_least.is_some() { "at least " } else { "" };
         return Err(Problem::new(
             Code::CountMismatch,

@@ -127,7 +127,7 @@ pub(crate) async fn count(
 ) -> Result<Json<TotalBody>, Problem> {
     let Json(body) = body?;
     let filter = read_filter(&body)?;
-    let total = app.store.count(filter, app.clock.now()).await?;
+    let total = app.store.count_all(filter, app.clock.now()).await?;
     Ok(Json(total.into()))
 }
 

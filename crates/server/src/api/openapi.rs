@@ -5,7 +5,8 @@ use utoipa::OpenApi;
 
 use super::{
     admin, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics, progress,
-    receipts, redrives, report, retention, retry, rules, series, sources, stats, suggest, transfer,
+    receipts, redrives, report, retention, retry, rules, run_series, series, sources, stats, suggest,
+    transfer,
 };
 
 /// Describes the routes that a verb has: on one letter, and by filter.
@@ -154,6 +155,7 @@ step_docs! {
         redrives::list,
         redrives::show,
         redrives::letters,
+        run_series::series,
         redrives::settle,
         steps::pause,
         steps::resume,

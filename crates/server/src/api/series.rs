@@ -32,6 +32,11 @@ impl Span {
         Span::before(step, steps, end_of_step(step, now))
     }
 
+    /// Those that two times lie in, and what is between.
+    pub fn around(step: Step, from: Time, until: Time) -> Span {
+        Span { step, from: start_of_step(step, from), until: end_of_step(step, until) }
+    }
+
     fn before(step: Step, steps: i64, until: Time) -> Span {
         Span { step, from: until.plus_ms(steps.saturating_mul(step.ms()).saturating_neg()), until }
     }
@@ -211,7 +216,7 @@ fn no_by(value: &str) -> Problem {
         .hint(format!("known: {}", known.join(", ")))
 }
 
-fn no_step(value: &str) -> Problem {
+pub(super) fn no_step(value: &str) -> Problem {
     let known: Vec<&str> = Step::ALL.into_iter().map(Step::name).collect();
     Problem::new(Code::BadRequest, format!("step `{}` is unknown", shown(value)))
         .hint(format!("known: {}", known.join(", ")))

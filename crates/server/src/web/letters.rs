@@ -47,7 +47,6 @@ struct LettersPage {
     /// Nothing if the filter could not be read.
     list: Option<LetterList>,
     total: String,
-    count: u64,
     /// Whether the letters are more than could be counted.
     uncounted: bool,
     first: Option<String>,
@@ -99,7 +98,6 @@ pub(crate) async fn show(
     let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
     let operation = operation::find(&app, asked.operation.as_deref()).await;
     let shell = Shell::new(&app, &viewer, "Letters", "/letters").await?.with(problem.as_ref());
-    let count = list.as_ref().map_or(0, |list| list.total.total);
     let next = list.as_ref().and_then(|list| list.next_cursor.as_deref());
     let page = LettersPage {
         shell,
@@ -107,7 +105,6 @@ pub(crate) async fn show(
         sorts: asked.sorts(),
         suggestions: filter::suggestions(&app, &asked).await?,
         total: list.as_ref().map(|list| counted(&list.total)).unwrap_or_default(),
-        count,
         uncounted: list.as_ref().is_some_and(|list| list.total.total_is_at_least.is_some()),
         first: asked.cursor.as_ref().map(|_| asked.address(None)),
         next: next.map(|cursor| asked.address(Some(cursor))),
@@ -148,10 +145,6 @@ impl LettersPage {
 
     fn plan_address(&self) -> String {
         format!("/redrives/new?q={}", encoded(&self.q))
-    }
-
-    fn counted_letters(&self) -> String {
-        letters_of(self.count)
     }
 
     fn archive_address(&self) -> String {

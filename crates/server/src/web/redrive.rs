@@ -6,7 +6,9 @@ mod letters;
 mod new;
 pub(in crate::web) mod outcomes;
 mod plan;
+mod rate;
 mod run;
+mod span;
 mod speed;
 mod trend;
 

@@ -9,6 +9,30 @@ use super::rig::TestApp;
 const REASON: &str = "the bank needs these before midnight";
 
 #[tokio::test]
+async fn a_run_tells_what_it_did_step_by_step() {
+    let (app, receiver) = serving(Success::Response).await;
+    fixed(&app, 3).await;
+    let planned = plan(&app).await;
+    let series = format!("{}/series", url(&planned));
+    let nothing = json!({"step": "minute", "from": null, "until": null, "points": []});
+    assert_eq!(app.get(&series).await.expect(200), nothing, "it was not launched");
+    app.post("/api/v1/redrives", &launch_of(&planned)).await.expect(202);
+    drive(&app).await;
+    assert_eq!(receiver.got().len(), 3);
+    for step in ["minute", "hour"] {
+        let told = app.get(&format!("{series}?step={step}")).await.expect(200);
+        let point = json!({"at": told["from"], "sent": 3, "succeeded": 3, "failed": 0});
+        assert_eq!((&told["step"], &told["points"]), (&json!(step), &json!([point])), "{told}");
+        assert!(told["until"].as_str() > told["from"].as_str(), "{told}");
+    }
+    for (query, what) in [("step=day", "step `day`"), ("since=1h", "since"), ("step=hour&step=hour", "step")]
+    {
+        let problem = app.get(&format!("{series}?{query}")).await.problem(400, "bad_request");
+        assert!(problem["detail"].as_str().unwrap().contains(what), "{problem}");
+    }
+}
+
+#[tokio::test]
 async fn a_plan_sends_nothing_and_its_launch_sends_all() {
     let (app, receiver) = serving(Success::Response).await;
     let (ids, incident) = fixed(&app, 3).await;

@@ -176,6 +176,8 @@ async fn steps_and_words_are_read_with_care() {
     }
     app.post(&at("pace"), &json!({"pace": "critical"})).await.problem(404, "not_found");
     app.get(&format!("/api/v1/redrives/{ID}")).await.problem(404, "not_found");
+    app.get(&at("series")).await.problem(404, "not_found");
+    app.get("/api/v1/redrives/7/series").await.problem(400, "bad_id");
     app.get(&format!("/api/v1/redrives/{ID}/letters")).await.problem(404, "not_found");
 }
 

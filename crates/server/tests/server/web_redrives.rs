@@ -87,6 +87,10 @@ async fn a_redrive_goes_from_the_selection_to_its_end() {
     drive(&app).await;
     assert_eq!(receiver.got().len(), 3);
     let page = see(&browser, &app, &address).await;
+    has(
+        &page,
+        &["Sent by the minute", "sent above, failed or dead again below", "<td class=\"number\">3</td>"],
+    );
     has(&page, &["state done", "What became of 3 letters", "100 %", "3 succeeded", "It has come to its end"]);
     has(&page, &[&format!("<code>{}:1:1</code>", ids[0]), "delivered", "the bank is back"]);
     let incident = incident.rsplit('/').next().unwrap();

@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 42] = [
+const TABLES: [(&str, &str); 43] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -53,6 +53,7 @@ const TABLES: [(&str, &str); 42] = [
     ("holds", "id"),
     ("hold_letters", "letter, hold"),
     ("sessions", "hash"),
+    ("run_minutes", "redrive, minute"),
     ("positions", "one"),
     ("meta", "key"),
 ];
@@ -119,8 +120,8 @@ impl<'a> tokio_postgres::types::FromSql<'a> for Size {
 
 const EMPTY: &str = "
 delete from hold_letters; delete from holds; delete from archive_rows; delete from archive; delete from archive_files;
-delete from redrive_letters; delete from redrive_groups; delete from redrives; delete from send_numbers;
-delete from edits; delete from rcas; delete from fixes; delete from incident_timeline;
+delete from run_minutes; delete from redrive_letters; delete from redrive_groups; delete from redrives;
+delete from send_numbers; delete from edits; delete from rcas; delete from fixes; delete from incident_timeline;
 delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
 delete from life_positions; delete from dead_letter_queue; delete from letter_keys; delete from fingerprints;
 delete from incidents; delete from counters; delete from flows; delete from events; delete from audit;

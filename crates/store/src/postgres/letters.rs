@@ -34,9 +34,12 @@ pub(super) async fn list(conn: &Conn, query: &PageQuery) -> Result<LetterPage, S
         Some(_) if whole => Total::Exact(page.letters.len() as u64),
         Some(_) => {
             let limit = Duration::from_millis(limits::SCAN_COUNT_MS_MAX);
-            at_least(scan::total(conn, &query.filter, query.now, limit).await?, page.letters.len())
+            at_least(
+                scan::total(conn, &query.filter, query.now, limit, limits::COUNT_ROWS_MAX).await?,
+                page.letters.len(),
+            )
         }
-        None => total(conn, &query.filter, query.now).await?,
+        None => total(conn, &query.filter, query.now, limits::COUNT_ROWS_MAX).await?,
     };
     Ok(page)
 }
@@ -160,29 +163,28 @@ fn number(rows: &[tokio_postgres::Row]) -> Result<u64, StoreError> {
     rows.first().map_or(Ok(0), |row| row.count(0))
 }
 
-pub(super) async fn count(conn: &Conn, filter: &Filter, now: Time) -> Result<Total, StoreError> {
+/// Counts up to so many.
+pub(super) async fn count(conn: &Conn, filter: &Filter, now: Time, most: u64) -> Result<Total, StoreError> {
     if filter.needs_content() {
-        scan::total(conn, filter, now, Duration::from_millis(limits::COUNT_MS_MAX)).await
+        scan::total(conn, filter, now, Duration::from_millis(limits::COUNT_MS_MAX), most).await
     } else {
-        total(conn, filter, now).await
+        total(conn, filter, now, most).await
     }
 }
 
 /// Exact where a counter answers or few match, else "at least".
-async fn total(conn: &Conn, filter: &Filter, now: Time) -> Result<Total, StoreError> {
+async fn total(conn: &Conn, filter: &Filter, now: Time, most: u64) -> Result<Total, StoreError> {
     if let Some(total) = counted(conn, filter).await? {
         return Ok(Total::Exact(total));
     }
     let mut binds = Binds::default();
     let asked = Where::of(conn, filter, now, &mut binds).await?;
     let from = from(conn, &asked, &mut binds).await?;
-    let limit = binds.long(limits::COUNT_ROWS_MAX as i64 + 1);
+    // As many rows as tell whether there are more.
+    let limit = binds.long(i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1));
     let sql = format!("select count(*) from (select 1 from {from} where {} limit {limit}) found", asked.sql);
     let count = number(&conn.ask(&sql, &binds).await?)?;
-    if count > limits::COUNT_ROWS_MAX {
-        return Ok(Total::AtLeast(limits::COUNT_ROWS_MAX));
-    }
-    Ok(Total::Exact(count))
+    Ok(if count > most { Total::AtLeast(most) } else { Total::Exact(count) })
 }
 
 /// The one value of one dimension, and nothing but states beside it, that a filter asks for.

@@ -8,6 +8,7 @@ pub(super) mod doors;
 mod edits;
 mod freeze;
 mod launch;
+mod line;
 mod lists;
 mod open;
 pub(super) mod outcomes;
@@ -32,7 +33,7 @@ use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -82,6 +83,10 @@ impl RedriveStore for PostgresStore {
 
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError> {
         self.readers.read(id, |conn, asked| Box::pin(plan::groups(conn, *asked))).await
+    }
+
+    async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError> {
+        self.readers.read(asked, |conn, asked| Box::pin(line::points(conn, asked))).await
     }
 
     async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError> {

@@ -155,6 +155,7 @@ pub(super) async fn total(
     filter: &Filter,
     now: Time,
     limit: Duration,
+    most: u64,
 ) -> Result<Total, StoreError> {
     let mut walk = Walk::new(conn, filter, now, limit).await?;
     let mut count = 0;
@@ -162,7 +163,7 @@ pub(super) async fn total(
         let stretch = walk
             .go_on(|_| {
                 count += 1;
-                if count < limits::COUNT_ROWS_MAX { Wants::More } else { Wants::NoMore }
+                if count < most { Wants::More } else { Wants::NoMore }
             })
             .await?;
         match stretch {

@@ -80,7 +80,7 @@ async fn line(
         let (minute, arrived, departed): (i64, i64, i64) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
         if (arrived, departed) != (0, 0) {
             points.push(Point {
-                at: Time::from_ms(minute * Step::Minute.ms()),
+                at: Time::from_minute(minute),
                 arrived: arrived.max(0) as u64,
                 departed: departed.max(0) as u64,
             });

@@ -10,7 +10,7 @@ use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 38] = [
+const TABLES: [&str; 39] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -48,6 +48,7 @@ const TABLES: [&str; 38] = [
     "holds",
     "hold_letters",
     "sessions",
+    "run_minutes",
     "meta",
 ];
 
@@ -93,8 +94,8 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
 /// Forgets everything but the tokens, who is signed in with them, and how the store was made; says which life was the last.
 pub(super) fn empty(write: &mut Write<'_>) -> Result<i64, StoreError> {
     write.conn.execute_batch(
-        "delete from rcas; delete from fixes; delete from incident_timeline; delete from redrive_letters;
-         delete from redrive_groups; delete from redrives; delete from send_numbers; delete from edits;
+        "delete from rcas; delete from fixes; delete from incident_timeline; delete from run_minutes;
+         delete from redrive_letters; delete from redrive_groups; delete from redrives; delete from send_numbers; delete from edits;
          delete from archive_rows; delete from archive; delete from archive_files;
          delete from trash_attempts; delete from trash_lives; delete from trash;
          delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;

@@ -1,17 +1,17 @@
 //! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
 
 mod alike;
+mod detail;
 mod record;
 mod step;
 
 use std::collections::{BTreeMap, HashMap};
 
 use lazaret_core::class::ErrorClass;
-use lazaret_core::fingerprint::{Fingerprint, Grouping, Parts};
+use lazaret_core::fingerprint::{Fingerprint, Grouping};
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::{AgainstFix, Happening, IncidentState};
 use lazaret_core::lifecycle::Status;
-use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -22,10 +22,8 @@ use super::filter::glob;
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
-use crate::incident::{
-    Affected, Incident, IncidentCounts, IncidentDetail, IncidentKey, IncidentPage, IncidentQuery,
-    IncidentSort,
-};
+use crate::incident::{Incident, IncidentCounts, IncidentKey, IncidentPage, IncidentQuery, IncidentSort};
+pub(super) use detail::detail;
 pub(super) use record::{Entry, category, fix_kind, note};
 pub(super) use step::{happen, step};
 
@@ -373,85 +371,4 @@ fn conditions(query: &IncidentQuery) -> (String, Vec<Value>) {
         binds.push(Value::Integer(since.ms()));
     }
     (all.join(" and "), binds)
-}
-
-pub(super) fn detail(conn: &Connection, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
-    let Some(incident) = one(conn, id)? else { return Ok(None) };
-    let fingerprints = fingerprints(conn, id)?;
-    let affected = affected(conn, id)?;
-    let similar = match fingerprints.first() {
-        Some((_, parts)) => alike::similar(conn, &incident, parts)?,
-        None => Vec::new(),
-    };
-    let record = record::record(conn, id)?;
-    drop(snapshot);
-    Ok(Some(IncidentDetail { incident, fingerprints, affected, similar, record }))
-}
-
-fn one(conn: &Connection, id: IncidentId) -> Result<Option<Incident>, StoreError> {
-    let mut statement = conn.prepare_cached(&format!("select {COLUMNS} from incidents i where i.id = ?1"))?;
-    let mut found = statement.query([id.bytes()])?;
-    found.next()?.map(|row| read(conn, row)).transpose()
-}
-
-const FINGERPRINTS: &str = "
-select f.fingerprint, f.parts
-  from fingerprints f
- where f.incident = ?1
- order by exists (select 1 from counters c where c.dimension = ?3 and c.value = f.fingerprint) desc,
-          f.first_seen_at desc, f.fingerprint
- limit ?2";
-
-fn fingerprints(conn: &Connection, id: IncidentId) -> Result<Vec<(Fingerprint, Parts)>, StoreError> {
-    let mut statement = conn.prepare_cached(FINGERPRINTS)?;
-    let found = statement.query_map(
-        (id.bytes(), limits::INCIDENT_FINGERPRINTS_SHOWN as i64, Dimension::Fingerprint.name()),
-        |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)),
-    )?;
-    let mut fingerprints = Vec::new();
-    for pair in found {
-        let (fingerprint, parts) = pair?;
-        fingerprints.push((Fingerprint::stored(fingerprint), Parts::from_json(&parts).unwrap_or_default()));
-    }
-    Ok(fingerprints)
-}
-
-const NEWEST_LETTERS: &str = "
-select l.queue, l.type, l.subscriber_id, l.aggregate, l.tenant, l.class
-  from fingerprints f
-  join dead_letter_queue l indexed by letters_by_fingerprint on l.fingerprint = f.fingerprint
- where f.incident = ?1
- order by l.died_at desc
- limit ?2";
-
-/// Counted over the newest letters and not kept: a counter for each order of each incident would cost every capture.
-fn affected(conn: &Connection, id: IncidentId) -> Result<Affected, StoreError> {
-    let mut counts: [HashMap<String, u64>; 6] = Default::default();
-    let mut over = 0;
-    let mut statement = conn.prepare_cached(NEWEST_LETTERS)?;
-    let mut found = statement.query((id.bytes(), limits::AFFECTED_LETTERS_MAX as i64))?;
-    while let Some(row) = found.next()? {
-        over += 1;
-        for (at, counts) in counts.iter_mut().enumerate() {
-            let Some(value) = row.get_ref(at)?.as_str_or_null().map_err(rusqlite::Error::from)? else {
-                continue;
-            };
-            match counts.get_mut(value) {
-                Some(count) => *count += 1,
-                None => {
-                    counts.insert(value.to_owned(), 1);
-                }
-            }
-        }
-    }
-    let [queues, types, subscribers, aggregates, tenants, classes] = counts.map(largest);
-    Ok(Affected { over, queues, types, subscribers, aggregates, tenants, classes })
-}
-
-fn largest(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
-    let mut values: Vec<_> = counts.into_iter().collect();
-    values.sort_by(|(one, n), (other, m)| m.cmp(n).then_with(|| one.cmp(other)));
-    values.truncate(limits::AFFECTED_VALUES_MAX);
-    values
 }

@@ -37,9 +37,12 @@ pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, S
         Some(_) if whole => Total::Exact(page.letters.len() as u64),
         Some(_) => {
             let limit = Duration::from_millis(limits::SCAN_COUNT_MS_MAX);
-            at_least(scanned_total(conn, &query.filter, &filter, limit)?, page.letters.len())
+            at_least(
+                scanned_total(conn, &query.filter, &filter, limit, limits::COUNT_ROWS_MAX)?,
+                page.letters.len(),
+            )
         }
-        None => total(conn, &query.filter, &filter)?,
+        None => total(conn, &query.filter, &filter, limits::COUNT_ROWS_MAX)?,
     };
     drop(snapshot);
     Ok(page)
@@ -180,13 +183,14 @@ impl From {
     }
 }
 
-pub(super) fn count(conn: &Connection, filter: &Filter, now: Time) -> Result<Total, StoreError> {
+/// Counts up to so many.
+pub(super) fn count(conn: &Connection, filter: &Filter, now: Time, most: u64) -> Result<Total, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
     let sql = Where::of(conn, filter, now)?;
     let total = if filter.needs_content() {
-        scanned_total(conn, filter, &sql, Duration::from_millis(limits::COUNT_MS_MAX))?
+        scanned_total(conn, filter, &sql, Duration::from_millis(limits::COUNT_MS_MAX), most)?
     } else {
-        total(conn, filter, &sql)?
+        total(conn, filter, &sql, most)?
     };
     drop(snapshot);
     Ok(total)
@@ -198,6 +202,7 @@ fn scanned_total(
     filter: &Filter,
     sql: &Where,
     limit: Duration,
+    most: u64,
 ) -> Result<Total, StoreError> {
     let From { table, words, mut binds } = From::of(conn, filter, sql, true)?;
     let text = format!("select l.letter, l.life from {table} where {words} {} limit ?", sql.sql);
@@ -208,7 +213,7 @@ fn scanned_total(
     let mut scanner = Scanner::new(conn, filter, limit);
     let mut count = 0;
     while let Some(row) = found.next()? {
-        if scanner.is_over() || count == limits::COUNT_ROWS_MAX {
+        if scanner.is_over() || count == most {
             return Ok(Total::AtLeast(count));
         }
         count += u64::from(scanner.holds(row.get(0)?, row.get(1)?)?);
@@ -221,21 +226,23 @@ fn scanned_total(
 }
 
 /// Exact where a counter answers or few match, else "at least".
-fn total(conn: &Connection, filter: &Filter, sql: &Where) -> Result<Total, StoreError> {
+fn total(conn: &Connection, filter: &Filter, sql: &Where, most: u64) -> Result<Total, StoreError> {
     if let Some(total) = counted(conn, filter)? {
         return Ok(Total::Exact(total));
     }
     let From { table, words, mut binds } = From::of(conn, filter, sql, true)?;
     let text = format!("select count(*) from (select 1 from {table} where {words} {} limit ?)", sql.sql);
     binds.extend(sql.binds.iter().cloned());
-    binds.push(Value::Integer(limits::COUNT_ROWS_MAX as i64 + 1));
+    binds.push(Value::Integer(one_more(most)));
     let count: i64 =
         conn.prepare_cached(&text)?.query_row(rusqlite::params_from_iter(binds), |row| row.get(0))?;
     let count = count as u64;
-    if count > limits::COUNT_ROWS_MAX {
-        return Ok(Total::AtLeast(limits::COUNT_ROWS_MAX));
-    }
-    Ok(Total::Exact(count))
+    Ok(if count > most { Total::AtLeast(most) } else { Total::Exact(count) })
+}
+
+/// As many rows as tell whether there are more than `most`.
+fn one_more(most: u64) -> i64 {
+    i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1)
 }
 
 /// Answers from the counters, if the filter asks for no more than one value of one dimension, and for states.

@@ -18,6 +18,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (7, include_str!("migrations/0007_redrive.sql")),
     (8, include_str!("migrations/0008_retention.sql")),
     (9, include_str!("migrations/0009_sessions.sql")),
+    (10, include_str!("migrations/0010_run_minutes.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

@@ -7,6 +7,7 @@ pub(super) mod doors;
 mod edits;
 mod freeze;
 mod launch;
+mod line;
 mod lists;
 mod open;
 pub(super) mod outcomes;
@@ -30,7 +31,7 @@ use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -75,6 +76,10 @@ impl RedriveStore for SqliteStore {
 
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError> {
         self.readers.read(move |conn| plan::groups(conn, id)).await
+    }
+
+    async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError> {
+        self.readers.read(move |conn| line::points(conn, &asked)).await
     }
 
     async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError> {

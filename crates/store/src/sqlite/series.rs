@@ -91,7 +91,7 @@ fn line(
     }
     let points =
         sums.into_iter().filter(|(_, sum)| *sum != (0, 0)).map(|(minute, (arrived, departed))| Point {
-            at: Time::from_ms(minute * Step::Minute.ms()),
+            at: Time::from_minute(minute),
             arrived: arrived.max(0) as u64,
             departed: departed.max(0) as u64,
         });

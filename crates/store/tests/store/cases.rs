@@ -270,6 +270,7 @@ macro_rules! store_cases {
                 redrive_runs::a_receipt_resolves_what_is_out_once,
                 redrive_runs::silence_is_taken_for_success_after_a_while,
                 redrive_runs::what_is_out_of_a_cancelled_run_is_still_counted,
+                run_lines::what_a_run_did_stands_in_its_minute,
                 redrive_ways_out::a_proof_that_never_comes_is_replaced_by_a_word,
                 redrive_ways_out::a_run_that_is_verified_in_vain_is_cancelled,
                 redrive_ways_out::canaries_that_moved_before_their_turn_are_replaced,

@@ -46,6 +46,7 @@ mod regroup;
 mod replays;
 mod retention;
 mod rig;
+mod run_lines;
 mod search;
 mod sessions;
 mod shelf;

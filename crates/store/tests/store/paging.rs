@@ -151,6 +151,12 @@ pub async fn totals_are_exact_or_at_least(rig: &mut Rig) {
     rig.create(captured("one more"), at(0)).await;
     assert_eq!(count("queue:o*").await, Total::AtLeast(max));
     assert_eq!(count("connection").await, Total::AtLeast(max));
+    // Who asks for all of them gets all of them.
+    for text in ["queue:o*", "connection", "-tenant:x", "body:no"] {
+        let filter = Filter::from_text(text).unwrap();
+        let rows = rig.walk(&filter, at(1), Sort::DiedAtDesc, 500).await.len() as u64;
+        assert_eq!(rig.store().count_all(filter, at(1)).await.unwrap(), Total::Exact(rows), "{text}");
+    }
     // What counters answer is exact, however much it is.
     assert_eq!(count("").await, Total::Exact(max + 1));
     assert_eq!(count("queue:orders").await, Total::Exact(max + 1));

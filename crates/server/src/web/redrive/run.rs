@@ -7,9 +7,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
 use lazaret_core::redrive::{Outcome, RunState};
+use lazaret_core::time::Time;
 
 use super::letters::{self, Letters};
 use super::outcomes::{self, Gate, Part, bar, gate, parts};
+use super::rate::{self, Rate};
+use super::span::Span;
 use super::speed::{Speed, pace_told};
 use super::trend::{self, Touched, Trend};
 use super::{IdPath, Refused, new};
@@ -38,6 +41,9 @@ pub(super) struct RunPage {
     had_turn: u64,
     speed: Speed,
     pace: String,
+    /// minute or hour
+    step: &'static str,
+    rate: Option<Rate>,
     trend: Option<Trend>,
     incidents: Vec<Touched>,
     unknown: Vec<RedriveLetterBody>,
@@ -69,15 +75,28 @@ impl RunPage {
         refused: Refused<'_>,
     ) -> Result<RunPage, Problem> {
         let incidents = trend::incidents(app, &redrive).await?;
+        let launched = redrive.launched_at.as_deref().and_then(|at| Time::parse(at).ok());
+        let just_now = match launched {
+            Some(launched) if state.claims() => rate::now(app, &redrive, launched, shell.now).await?,
+            Some(_) | None => None,
+        };
+        let (mut rate, mut trend) = (None, None);
+        let span = Span::of_run(&redrive, shell.now);
+        if let Some(span) = &span {
+            rate = rate::of(app, &redrive, span).await?;
+            trend = trend::of(app, span, &incidents).await?;
+        }
         Ok(RunPage {
             is_finished: !state.is_unfinished(),
             gate: gate(&redrive),
             parts: parts(&redrive.letters),
             bar: bar(&redrive.letters, "What became of its letters"),
             had_turn: redrive.count - redrive.letters.waiting - redrive.letters.out,
-            speed: Speed::of(&redrive, state, shell.now),
+            speed: Speed::of(&redrive, state, launched, just_now, shell.now),
             pace: pace_told(&redrive.options.pace),
-            trend: trend::of(app, &redrive, &incidents, shell.now).await?,
+            step: span.map_or("", |span| span.step.name()),
+            rate,
+            trend,
             incidents,
             unknown: letters::of(app, &redrive, Outcome::Unknown).await?,
             relapsed: letters::of(app, &redrive, Outcome::Relapsed).await?,

@@ -1,6 +1,4 @@
 //! How fast a run goes and how long the rest takes.
-//!
-//! Nothing keeps what a run did in each minute, so its rate is an average over the whole of it, pauses included.
 
 use lazaret_core::redrive::RunState;
 use lazaret_core::time::Time;
@@ -8,24 +6,27 @@ use lazaret_core::time::Time;
 use crate::api::wire::redrive::{PaceBody, RedriveBody};
 use crate::web::format::length;
 
-/// Before so long an average says more about the start than about the run.
-const AVERAGE_MS_MIN: i64 = 60_000;
-
 /// How fast, and how long still.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Speed {
-    /// Letters a minute.
+    /// Letters a minute over the whole of it, pauses included.
     pub average: Option<f64>,
+    /// Letters a minute in the last minutes, while it goes.
+    pub now: Option<f64>,
     pub left_ms: Option<i64>,
     /// From the launch to the end or to now.
     pub took_ms: Option<i64>,
 }
 
 impl Speed {
-    pub fn of(redrive: &RedriveBody, state: RunState, now: Time) -> Speed {
-        let Some(launched) = redrive.launched_at.as_deref().and_then(|at| Time::parse(at).ok()) else {
-            return Speed::default();
-        };
+    pub fn of(
+        redrive: &RedriveBody,
+        state: RunState,
+        launched: Option<Time>,
+        just_now: Option<f64>,
+        now: Time,
+    ) -> Speed {
+        let Some(launched) = launched else { return Speed::default() };
         let finished = redrive.finished_at.as_deref().and_then(|at| Time::parse(at).ok());
         let took_ms = finished.unwrap_or(now).since(launched).max(0);
         let letters = &redrive.letters;
@@ -41,22 +42,19 @@ impl Speed {
             PaceBody::PerMinute(rate) => Some(f64::from(rate)),
             PaceBody::Word(_) => None,
         };
-        let settled = average.filter(|_| took_ms >= AVERAGE_MS_MIN);
-        let rate = match (pace, settled) {
-            (Some(pace), Some(average)) => Some(pace.min(average)),
-            (Some(pace), None) => Some(pace),
-            (None, _) => average,
-        };
         let goes = state.claims() && letters.waiting > 0;
-        let left_ms = rate.filter(|rate| goes && *rate > 0.0).map(|rate| left_ms(letters.waiting, rate));
-        Speed { average, left_ms, took_ms: Some(took_ms) }
+        let just_now = just_now.filter(|_| goes);
+        let left_ms =
+            rest_rate(pace, average, just_now).filter(|_| goes).map(|rate| left_ms(letters.waiting, rate));
+        Speed { average, now: just_now, left_ms, took_ms: Some(took_ms) }
     }
 
     pub fn average_told(&self) -> Option<String> {
-        self.average.map(|rate| match rate {
-            rate if rate < 10.0 => format!("{rate:.1}"),
-            rate => crate::web::format::grouped(rate.round() as u64),
-        })
+        self.average.map(told)
+    }
+
+    pub fn now_told(&self) -> Option<String> {
+        self.now.map(told)
     }
 
     pub fn left_told(&self) -> Option<String> {
@@ -66,6 +64,24 @@ impl Speed {
     pub fn took_told(&self) -> Option<String> {
         self.took_ms.map(length)
     }
+}
+
+fn told(rate: f64) -> String {
+    match rate {
+        rate if rate > 0.0 && rate < 10.0 => format!("{rate:.1}"),
+        rate => crate::web::format::grouped(rate.round() as u64),
+    }
+}
+
+/// The rate at which the rest will go: that of the last minutes, at most the pace. Before it is known, the pace, or the
+/// average of an unpaced run. Nothing while nothing moves.
+fn rest_rate(pace: Option<f64>, average: Option<f64>, just_now: Option<f64>) -> Option<f64> {
+    let rate = match (pace, just_now) {
+        (Some(pace), Some(now)) => Some(pace.min(now)),
+        (Some(pace), None) => Some(pace),
+        (None, now) => now.or(average),
+    };
+    rate.filter(|rate| *rate > 0.0)
 }
 
 fn left_ms(letters: u64, rate: f64) -> i64 {
@@ -95,10 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_average_keeps_its_tenths() {
-        let told = |average| Speed { average: Some(average), ..Speed::default() }.average_told();
-        assert_eq!(told(1.25).as_deref(), Some("1.2"));
-        assert_eq!(told(1_234.4).as_deref(), Some("1,234"));
+    fn a_slow_rate_keeps_its_tenths() {
+        let texts = [0.0, 1.25, 9.99, 1_234.4].map(told);
+        assert_eq!(texts, ["0", "1.2", "10.0", "1,234"]);
+    }
+
+    #[test]
+    fn the_rest_goes_as_fast_as_the_last_minutes_and_no_faster_than_the_pace() {
+        assert_eq!(rest_rate(Some(60.0), Some(10.0), None), Some(60.0));
+        assert_eq!(rest_rate(Some(60.0), Some(10.0), Some(30.0)), Some(30.0));
+        assert_eq!(rest_rate(Some(60.0), None, Some(90.0)), Some(60.0));
+        assert_eq!(rest_rate(None, Some(10.0), Some(30.0)), Some(30.0));
+        assert_eq!(rest_rate(None, Some(10.0), None), Some(10.0));
+        assert_eq!(rest_rate(None, Some(10.0), Some(0.0)), None);
     }
 
     #[test]

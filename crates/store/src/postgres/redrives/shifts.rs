@@ -11,7 +11,9 @@ use lazaret_core::time::Time;
 use super::super::cell::{At, Bind, Cells, Uid, clean};
 use super::super::insert::column;
 use super::super::writer::Write;
+use super::line;
 use crate::StoreError;
+use crate::redrive::Did;
 
 /// A letter on the list of a run, as far as a move of it needs to know.
 #[derive(Clone, Debug)]
@@ -57,6 +59,8 @@ struct Counts {
     /// In the order of `Outcome::ALL`.
     by: [i64; Outcome::ALL.len()],
     marks: String,
+    /// What the run did, by the minute.
+    did: BTreeMap<i64, Did>,
     at: Time,
 }
 
@@ -112,6 +116,7 @@ pub(super) async fn shift_all(write: &Write, moves: &[Shifted]) -> Result<(), St
         of_run.add(one.row.outcome, -1);
         of_run.add(one.to, 1);
         of_run.at = one.at.max(of_run.at);
+        of_run.did.entry(one.at.minute()).or_default().count(one.row.outcome, one.to);
         if let Some(good) = one.to.weight() {
             of_run.marks.push(StopRule::mark(good));
         }
@@ -223,8 +228,8 @@ update redrives r
     as d (id, waiting, out, sent, unknown, succeeded, assumed, ended, failed, relapsed, skipped, lane_blocked,
           cancelled, marks, at)
  where r.id = d.id
-returning r.id, r.kind = 'single' and r.plan is null and r.finished_at is null
-                and r.waiting + r.out + r.sent + r.unknown = 0, d.at";
+returning r.id, r.kind = 'single' and r.plan is null,
+          r.finished_at is null and r.waiting + r.out + r.sent + r.unknown = 0, d.at";
 
 const END: &str = "
 update redrives
@@ -247,13 +252,21 @@ async fn count(write: &Write, counts: &BTreeMap<RedriveId, Counts>) -> Result<()
     binds.push(&marks);
     binds.push(&at);
     let ended = RunState::Verifying.after(RunAction::Finish).unwrap_or(RunState::Done);
+    let mut lines = Vec::new();
     for row in write.conn.query(COUNT, &binds).await? {
-        if row.cell(1)? {
-            let (id, at): (Uid, At) = (row.cell(0)?, row.cell(2)?);
+        let (id, is_alone, is_over): (Uid, bool, bool) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+        if is_alone && is_over {
+            let at: At = row.cell(3)?;
             write.conn.execute(END, &[&id, &ended.name(), &at]).await?;
         }
+        if !is_alone {
+            let redrive = RedriveId::from_bytes(id.0);
+            let did = counts.get(&redrive).into_iter().flat_map(|counts| &counts.did);
+            let did = did.filter(|(_, did)| **did != Did::default());
+            lines.extend(did.map(|(minute, did)| (redrive, *minute, *did)));
+        }
     }
-    Ok(())
+    line::add(write, &lines).await
 }
 
 const END_WAITING: &str = "

@@ -5,7 +5,8 @@ use lazaret_core::id::IncidentId;
 use lazaret_core::limits;
 use rusqlite::Connection;
 
-use super::{fingerprints, one, record};
+use super::detail::{fingerprints, one};
+use super::record;
 use crate::StoreError;
 use crate::incident::{Incident, Similar};
 

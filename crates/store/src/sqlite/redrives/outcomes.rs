@@ -14,8 +14,9 @@ use rusqlite::OptionalExtension;
 
 use super::super::incidents;
 use super::super::writer::Write;
-use super::row;
+use super::{line, row};
 use crate::StoreError;
+use crate::redrive::Did;
 
 /// A letter on the list of a run, as far as a move of it needs to know.
 #[derive(Clone, Debug)]
@@ -55,6 +56,7 @@ struct Shift {
     /// In the order of `Outcome::ALL`.
     by: [i64; Outcome::ALL.len()],
     marks: String,
+    did: Did,
 }
 
 impl Shift {
@@ -96,6 +98,7 @@ impl Shifts {
         let shift = self.runs.entry(row.redrive).or_default();
         shift.add(row.outcome, -1);
         shift.add(turn.to, 1);
+        shift.did.count(row.outcome, turn.to);
         if let Some(good) = turn.to.weight() {
             shift.marks.push(StopRule::mark(good));
         }
@@ -126,7 +129,7 @@ impl Shifts {
 
     /// Writes the counts. A single retry of a job ends here, with its letter.
     pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
-        for (redrive, Shift { by, marks }) in self.runs {
+        for (redrive, Shift { by, marks, did }) in self.runs {
             let [
                 waiting,
                 out,
@@ -141,7 +144,7 @@ impl Shifts {
                 blocked,
                 cancelled,
             ] = by;
-            let ends: Option<bool> = write
+            let found: Option<(bool, bool)> = write
                 .conn
                 .prepare_cached(COUNT)?
                 .query_row(
@@ -162,12 +165,14 @@ impl Shifts {
                         marks,
                         at.ms(),
                     ],
-                    |row| row.get(0),
+                    |row| Ok((row.get(0)?, row.get(1)?)),
                 )
                 .optional()?;
-            if ends == Some(true)
-                && let Some(done) = RunState::Verifying.after(RunAction::Finish)
-            {
+            let Some((is_alone, ends)) = found else { continue };
+            if !is_alone {
+                line::add(write, redrive, did, at)?;
+            }
+            if ends && let Some(done) = RunState::Verifying.after(RunAction::Finish) {
                 write.conn.prepare_cached(END)?.execute((
                     redrive.bytes(),
                     done.name(),
@@ -187,7 +192,8 @@ update redrives
        skipped = skipped + ?11, lane_blocked = lane_blocked + ?12, cancelled = cancelled + ?13,
        recent = substr(recent || ?14, -stop_of), updated_at = max(updated_at, ?15)
  where id = ?1
-returning kind = 'single' and plan is null and finished_at is null and waiting + out + sent + unknown = 0";
+returning kind = 'single' and plan is null,
+          kind = 'single' and plan is null and finished_at is null and waiting + out + sent + unknown = 0";
 
 const END: &str = "
 update redrives

@@ -1,0 +1,53 @@
+//! What runs did minute by minute, kept as their letters move. The redrives are held by the caller.
+
+use lazaret_core::id::RedriveId;
+use lazaret_core::time::Time;
+
+use super::super::cell::{Cells, Uid};
+use super::super::conn::Conn;
+use super::super::insert::column;
+use super::super::writer::Write;
+use crate::StoreError;
+use crate::redrive::{Did, RunLine, RunPoint};
+
+const ADD: &str = "
+insert into run_minutes as r (redrive, minute, sent, good, bad)
+select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+    on conflict (redrive, minute)
+    do update set sent = r.sent + excluded.sent, good = r.good + excluded.good, bad = r.bad + excluded.bad";
+
+/// Adds what was done in a minute of a run; each of them is named once.
+pub(super) async fn add(write: &Write, all: &[(RedriveId, i64, Did)]) -> Result<(), StoreError> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let redrives: Vec<Uid> = column(all, |(id, ..)| Uid(*id.bytes()));
+    let minutes: Vec<i64> = column(all, |(_, minute, _)| *minute);
+    let sent: Vec<i64> = column(all, |(.., did)| did.sent as i64);
+    let good: Vec<i64> = column(all, |(.., did)| did.good as i64);
+    let bad: Vec<i64> = column(all, |(.., did)| did.bad as i64);
+    write.conn.execute(ADD, &[&redrives, &minutes, &sent, &good, &bad]).await?;
+    Ok(())
+}
+
+const POINTS: &str = "
+select minute - minute % $4, sum(sent)::bigint, sum(good)::bigint, sum(bad)::bigint
+  from run_minutes
+ where redrive = $1
+   and minute >= $2
+   and minute < $3
+ group by 1
+ order by 1";
+
+pub(super) async fn points(conn: &Conn, asked: &RunLine) -> Result<Vec<RunPoint>, StoreError> {
+    let (from, until) = asked.minutes();
+    let id = Uid(*asked.redrive.bytes());
+    let rows = conn.query(POINTS, &[&id, &from, &until, &asked.step.minutes()]).await?;
+    rows.iter()
+        .map(|row| {
+            let (sent, good, bad): (i64, i64, i64) = (row.cell(1)?, row.cell(2)?, row.cell(3)?);
+            let did = Did { sent: sent as u64, good: good as u64, bad: bad as u64 };
+            Ok(RunPoint { at: Time::from_minute(row.cell(0)?), did })
+        })
+        .collect()
+}
