@@ -37,7 +37,7 @@ use axum::routing::get;
 
 use crate::app::App;
 
-pub(crate) use frame::{frame, is_page};
+pub(crate) use frame::{frame, is_page, page_behind};
 
 /// Adds the pages and what they are made of.
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {

@@ -15,6 +15,7 @@ pub mod folder;
 pub mod hold;
 pub mod incident;
 pub mod job;
+pub mod job_store;
 pub mod moves;
 mod packing;
 pub mod page;
@@ -39,6 +40,7 @@ pub mod transfer;
 pub mod worker;
 
 pub use error::StoreError;
+pub use job_store::JobStore;
 pub use redrive_store::RedriveStore;
 pub use retention_store::RetentionStore;
 pub use session_store::SessionStore;

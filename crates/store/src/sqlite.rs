@@ -11,6 +11,7 @@ mod filter;
 mod holds;
 mod incidents;
 mod insert;
+mod job_store;
 mod jobs;
 mod letters;
 mod migrate;
@@ -41,9 +42,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId};
-use lazaret_core::job::Job;
-use lazaret_core::job::state::JobState;
+use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -59,18 +58,15 @@ use crate::failure::Failures;
 use crate::folder::DataFolder;
 use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
-use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
-use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
-use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
@@ -376,141 +372,6 @@ impl Store for SqliteStore {
         at: Time,
     ) -> Result<Result<(), ClaimRefused>, StoreError> {
         self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
-    }
-
-    async fn enqueue_jobs(
-        &self,
-        jobs: Vec<(Job, Vec<JobEvent>)>,
-        at: Time,
-    ) -> Result<Result<(), JobId>, StoreError> {
-        let few = jobs.len() <= PREPARE_INLINE_MAX;
-        let pack = move || jobs.into_iter().map(|(job, events)| jobs::Enqueued::new(job, events)).collect();
-        let packed = if few { pack()? } else { off_thread(pack).await? };
-        self.writer.write(packed.len(), move |write| jobs::enqueue(write, &packed, at)).await
-    }
-
-    async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
-        self.readers.read_here(|conn| jobs::job(conn, id)).await
-    }
-
-    fn handed_job(&self, id: JobId) -> Option<StoredJob> {
-        self.handed.take(id)
-    }
-
-    async fn fetch_jobs(
-        &self,
-        queues: Vec<String>,
-        count: usize,
-        worker: String,
-        visibility_ms: Option<u64>,
-        at: Time,
-    ) -> Result<Vec<Job>, StoreError> {
-        let worker = Some(worker).filter(|name| !name.is_empty());
-        let asked = Arc::new(jobs::fetch::Fetch { queues, count, worker, visibility_ms, at });
-        if self.dry.holds(&asked.queues)
-            && !self.readers.read_here(|conn| jobs::fetch::anything(conn, &asked)).await?
-        {
-            return Ok(Vec::new());
-        }
-        let (weight, same) = (count.min(limits::COMMIT_LETTERS_MAX), Arc::clone(&asked));
-        let handed = Arc::clone(&self.handed);
-        let fetched =
-            self.writer.write(weight, move |write| jobs::fetch::fetch(write, &same, &handed)).await?;
-        self.dry.note(&asked.queues, fetched.len());
-        Ok(fetched)
-    }
-
-    async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
-        let packed = jobs::change::Move::new(change)?;
-        self.writer.write(1, move |write| jobs::change::change(write, &packed)).await
-    }
-
-    async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
-        self.readers.read(move |conn| jobs::due(conn, at, limit)).await
-    }
-
-    async fn next_due(&self) -> Result<Option<Time>, StoreError> {
-        self.readers.read(jobs::next_due).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read(jobs::queues::all).await
-    }
-
-    async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, &by, at)).await
-    }
-
-    async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
-        self.readers.read(move |conn| jobs::letter_of(conn, id)).await
-    }
-
-    async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {
-        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
-        self.writer.write(weight, move |write| jobs::prune(write, &before, limit)).await
-    }
-
-    async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
-        self.readers.read(move |conn| jobs::list::page(conn, &query)).await
-    }
-
-    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
-        let beat = Arc::new(beat.bounded());
-        let same = Arc::clone(&beat);
-        if let Some(wish) = self.readers.read(move |conn| workers::heard(conn, &same, at)).await? {
-            return Ok(wish);
-        }
-        self.writer.write(1, move |write| workers::beat(write, &beat, at)).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
-        self.readers.read(workers::all).await
-    }
-
-    async fn wish_worker(
-        &self,
-        worker: String,
-        wish: Wish,
-        by: Actor,
-        at: Time,
-    ) -> Result<Wished, StoreError> {
-        self.writer.write(1, move |write| workers::wish(write, &worker, wish, &by, at)).await
-    }
-
-    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.readers.read(move |conn| workers::silent(conn, before, limit)).await
-    }
-
-    async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
-        self.readers.read(move |conn| jobs::held_by(conn, &worker, limit)).await
-    }
-
-    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
-        self.writer.write(1, move |write| workers::forget(write, before, limit)).await
-    }
-
-    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
-        let (rule, round) = (query.rule.clone(), self.rounds.enter(&query));
-        let from = round.clone();
-        let rows = limits::REPLAY_LETTERS_LOOKED_AT_MAX;
-        let look = self.readers.read(move |conn| replays::look(conn, &query, &round, rows)).await?;
-        self.rounds.reach(&rule, &from, look.place);
-        Ok(look.letters)
-    }
-
-    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
-        let replay = Arc::new(replay);
-        let outcomes = replays::replay_all(&self.writer, &replay).await?;
-        self.rounds.pass(&replay, &outcomes);
-        Ok(outcomes)
-    }
-
-    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
-        self.readers.read(replays::records).await
-    }
-
-    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| replays::switch(write, &rule, enabled, &by, at)).await
     }
 
     async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {

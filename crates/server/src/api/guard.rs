@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
 use lazaret_store::audit::Actor;
 use lazaret_store::session_store::StoredSession;
@@ -127,6 +127,11 @@ pub(crate) async fn permit(
         route.get_or_init(|| path.as_str().to_owned());
     }
     let Some(permission) = access::permission(request.method().as_str(), path.as_str()) else {
+        if request.method() == Method::GET
+            && let Some(page) = web::page_behind(path.as_str(), request.uri().path())
+        {
+            return Ok(Redirect::to(&page).into_response());
+        }
         // Not in the table: the method is wrong, or the route was forgotten. Either way nobody gets in.
         return Ok(super::wrong_method().await.into_response());
     };

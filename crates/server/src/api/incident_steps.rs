@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, PathRejection};
-use axum::extract::{Extension, Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, header};
 use lazaret_core::class::Category;
 use lazaret_core::gate::Shut;
@@ -37,14 +38,25 @@ pub(crate) struct Asking {
     id: IncidentId,
 }
 
+impl FromRequestParts<Arc<App>> for Asking {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Asking, Problem> {
+        let lost = || Problem::new(Code::Internal, "the request went past the door");
+        let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(lost)?;
+        let request = parts.extensions.get::<RequestId>().cloned().ok_or_else(lost)?;
+        Asking::new(app, caller, request, Path::from_request_parts(parts, app).await)
+    }
+}
+
 impl Asking {
-    fn new(
-        app: Arc<App>,
+    pub fn new(
+        app: &Arc<App>,
         caller: Caller,
         request: RequestId,
         id: Result<Path<String>, PathRejection>,
     ) -> Result<Asking, Problem> {
-        Ok(Asking { app, caller, request, id: parse_incident(id)? })
+        Ok(Asking { app: Arc::clone(app), caller, request, id: parse_incident(id)? })
     }
 
     /// Takes the step and shows the incident as it stands then.
@@ -98,14 +110,7 @@ impl Asking {
         (status = 409, description = "not_allowed: it was revised too often")
     )
 )]
-pub(crate) async fn diagnose(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Extension(request): Extension<RequestId>,
-    id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
-) -> Entered {
-    let asking = Asking::new(app, caller, request, id)?;
+pub(crate) async fn diagnose(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
     let mut fields = Fields::read(&body?)?;
     let known = Category::ALL.map(Category::name);
     let category = word("category", &fields.needed_text("category")?, Category::parse, &known)?;
@@ -129,14 +134,7 @@ pub(crate) async fn diagnose(
         (status = 409, description = "rca_required, or decision_required for a business error")
     )
 )]
-pub(crate) async fn fix(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Extension(request): Extension<RequestId>,
-    id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
-) -> Entered {
-    let asking = Asking::new(app, caller, request, id)?;
+pub(crate) async fn fix(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
     let now = asking.app.clock.now();
     let mut fields = Fields::read(&body?)?;
     let reference = fields.kept_text("reference")?;
@@ -172,14 +170,7 @@ pub(crate) async fn fix(
         (status = 409, description = "not_allowed: letters of it wait or are under way")
     )
 )]
-pub(crate) async fn close(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Extension(request): Extension<RequestId>,
-    id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
-) -> Entered {
-    let asking = Asking::new(app, caller, request, id)?;
+pub(crate) async fn close(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
     let mut fields = Fields::read(&body?)?;
     let reason = fields.reason("reason")?;
     fields.end()?;
@@ -195,14 +186,7 @@ pub(crate) async fn close(
     request_body(content = Object, description = "`{\"assignee\": \"anna\"}`, or null for nobody"),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_request"), (status = 404, description = "not_found"))
 )]
-pub(crate) async fn assign(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Extension(request): Extension<RequestId>,
-    id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
-) -> Entered {
-    let asking = Asking::new(app, caller, request, id)?;
+pub(crate) async fn assign(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
     let mut fields = Fields::read(&body?)?;
     let assignee = match fields.take_or_null("assignee") {
         Some(Value::Null) => None,
@@ -226,14 +210,7 @@ pub(crate) async fn assign(
     request_body(content = Object, description = "`{\"text\": \"…\"}`"),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_request"), (status = 404, description = "not_found"))
 )]
-pub(crate) async fn note(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Extension(request): Extension<RequestId>,
-    id: Result<Path<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
-) -> Entered {
-    let asking = Asking::new(app, caller, request, id)?;
+pub(crate) async fn note(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
     let mut fields = Fields::read(&body?)?;
     let text = bounded("text", &fields.kept_text("text")?, limits::NOTE_CHARS_MAX)?;
     fields.end()?;

@@ -99,13 +99,14 @@ pub(crate) fn columns(bars: &[Bar], ticks: &[Tick], words: Words<'_>) -> String 
         svg.push_str("</g>");
     }
     ruled(&mut svg, "zero", zero);
-    if most_up > 0 {
+    let most = [(most_up, words.up), (most_down, words.down)].into_iter().find(|(most, _)| *most > 0);
+    if let Some((most, what)) = most {
         write!(
             svg,
             "<text class=\"axis most\" x=\"0\" y=\"{}\">{} {}</text>",
             TOP - 6.0,
-            grouped(most_up),
-            escaped(words.up)
+            grouped(most),
+            escaped(what)
         )
         .expect(DRAWN);
     }

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use super::assets;
 use super::format as filters;
 use super::viewer::{NOTICE, NewVisitor, Theme, VISITOR, cookie, notice};
+use crate::access;
 use crate::api::problem::Problem;
 use crate::app::App;
 
@@ -28,6 +29,18 @@ pub(crate) fn is_page(path: &str) -> bool {
     !PROGRAMS
         .iter()
         .any(|prefix| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// The page that a form stands on, by the pattern of its route and its address: a form that was refused has an address
+/// that takes no other method, and people load it again.
+pub(crate) fn page_behind(pattern: &str, path: &str) -> Option<String> {
+    if !is_page(path) {
+        return None;
+    }
+    let first = |text: &str, count: usize| text.split('/').take(count).collect::<Vec<&str>>().join("/");
+    let is_shown = |count: &usize| access::permission("GET", &first(pattern, *count)).is_some();
+    let count = (2..pattern.split('/').count()).rev().find(is_shown);
+    Some(count.map_or("/".to_owned(), |count| first(path, count)))
 }
 
 /// A program that lost its way, and could not read a page.
@@ -154,6 +167,20 @@ impl<T: Template> IntoResponse for Page<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_loads_a_form_again_comes_to_its_page() {
+        for (pattern, path, page) in [
+            ("/incidents/{id}/rca", "/incidents/7/rca", "/incidents/7"),
+            ("/redrives/{id}/letters/{letter}/settle", "/redrives/a%2Fb/letters/2/settle", "/redrives/a%2Fb"),
+            ("/rules/holds/{id}/release", "/rules/holds/3/release", "/rules/holds/3"),
+            ("/jobs/queues/pause", "/jobs/queues/pause", "/jobs"),
+            ("/sign-out", "/sign-out", "/"),
+        ] {
+            assert_eq!(page_behind(pattern, path).as_deref(), Some(page), "{pattern}");
+        }
+        assert_eq!(page_behind("/api/v1/redrives/plan", "/api/v1/redrives/plan"), None);
+    }
 
     #[test]
     fn programs_get_no_pages() {

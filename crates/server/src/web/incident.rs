@@ -46,14 +46,12 @@ const TIMELINE_SHOWN: usize = 60;
 const HOURS: i64 = 48;
 const DAYS: i64 = 14;
 
-pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
-    routes
-        .route("/incidents/{id}", get(show))
-        .route("/incidents/{id}/rca", post(steps::diagnose))
-        .route("/incidents/{id}/fix", post(steps::fix))
-        .route("/incidents/{id}/assign", post(steps::assign))
-        .route("/incidents/{id}/notes", post(steps::note))
-        .route("/incidents/{id}/close", post(steps::close))
+pub(crate) fn add_to(mut routes: Router<Arc<App>>) -> Router<Arc<App>> {
+    for step in Step::ALL {
+        let take = post(move |state, viewer, id, form| steps::take(step, state, viewer, id, form));
+        routes = routes.route(&format!("/incidents/{{id}}/{}", step.address()), take);
+    }
+    routes.route("/incidents/{id}", get(show))
 }
 
 #[derive(Template)]

@@ -198,6 +198,9 @@ async fn a_refused_form_says_why_and_keeps_what_was_typed() {
     assert!(rca.contains("<option value=\"contract\" selected>"), "{rca}");
     assert!(between(&rca, "name=\"remediation\"", ">").unwrap().contains("aria-invalid=\"true\""), "{rca}");
     assert!(!between(&rca, "name=\"rootCause\"", ">").unwrap().contains("aria-invalid"), "{rca}");
+    // Whoever loads that answer again comes to the incident.
+    let again = browser.get(&app, &format!("{url}/rca")).await;
+    assert_eq!((again.status.as_u16(), again.headers["location"].to_str().unwrap()), (303, url.as_str()));
     let early = [("kind", "deployed"), ("reference", "PR 1"), ("fixedAt", "2026-11-15T03:00")];
     let answer = browser.submit(&app, &url, &format!("{url}/fix"), &early).await;
     assert_eq!(answer.status, 409);

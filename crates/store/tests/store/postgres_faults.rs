@@ -11,7 +11,7 @@ use lazaret_store::claim::ClaimRequest;
 use lazaret_store::decision::{OperationState, Verb};
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::transfer::Imported;
-use lazaret_store::{Store, StoreError};
+use lazaret_store::{JobStore, Store, StoreError};
 use tokio_postgres::Client;
 
 use crate::books;

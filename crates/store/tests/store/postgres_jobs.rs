@@ -8,7 +8,6 @@ use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits::DECISION_ROWS_PER_WRITE;
-use lazaret_store::Store;
 use lazaret_store::claim::{ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use lazaret_store::decision::{OperationState, Verb};
 use lazaret_store::failure::{Failure, FailurePoint};
@@ -19,6 +18,7 @@ use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::worker::{Beat, Wish, Wished};
+use lazaret_store::{JobStore, Store};
 use tokio::task::JoinSet;
 
 use crate::books;

@@ -3,9 +3,9 @@
 use lazaret_core::job::Job;
 use lazaret_core::letter::Outcome;
 use lazaret_core::lifecycle::Status;
-use lazaret_store::Store;
 use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::testing::TestDatabase;
+use lazaret_store::{JobStore, Store};
 use tokio_postgres::NoTls;
 
 use crate::books;

@@ -8,7 +8,7 @@ use lazaret_core::pattern::Pattern;
 use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::job::{Changed, JobChange, JobQuery, LetterEffect, SOURCE};
 use lazaret_store::sqlite::{Mode, SqliteStore};
-use lazaret_store::{Store, StoreError};
+use lazaret_store::{JobStore, Store, StoreError};
 
 use crate::books;
 use crate::jobs::{enqueue, failure, fetch, new, stored, told};

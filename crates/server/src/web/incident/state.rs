@@ -11,6 +11,7 @@ use lazaret_core::id::IncidentId;
 use lazaret_core::incident::IncidentState;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::pattern::Pattern;
+use lazaret_store::page::Total;
 
 use super::super::format::grouped;
 use super::super::viewer::Viewer;
@@ -26,15 +27,22 @@ pub(super) async fn gate(app: &Arc<App>, entry: &IncidentEntry) -> Result<Option
     let Some(next) = &entry.record.next else { return Ok(None) };
     let Ok(id) = IncidentId::parse(&entry.incident.id) else { return Ok(None) };
     let reason = || Some(next.reason.clone());
-    let ungoverned = ungoverned(app);
-    if ungoverned.is_empty() {
+    // The gate asks by source: one letter of a source that asks for nothing is enough to have something to plan. Counters
+    // know whether a source has any; among those of a large incident they would be looked for in vain for long.
+    let mut filter = Filter::default();
+    filter.status.include.insert(Status::Pending);
+    let mut free = BTreeSet::new();
+    for source in ungoverned(app) {
+        filter.source.include = BTreeSet::from([source.clone()]);
+        if app.store.count(filter.clone(), app.clock.now()).await? != Total::Exact(0) {
+            free.insert(source);
+        }
+    }
+    if free.is_empty() {
         return Ok(reason());
     }
-    // The gate asks by source: one letter of a source that asks for nothing is enough to have something to plan.
-    let mut filter = Filter::default();
+    filter.source.include = free;
     filter.incident.include.insert(id);
-    filter.status.include.insert(Status::Pending);
-    filter.source.include = ungoverned;
     let query = vec![("q".to_owned(), filter.to_string()), ("limit".to_owned(), "1".to_owned())];
     let free = letters::list(State(Arc::clone(app)), Ok(Query(query))).await?.0.items;
     Ok(if free.is_empty() { reason() } else { None })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use lazaret_core::class::Category;
 use lazaret_core::rca::FixKind;
@@ -15,7 +15,7 @@ use super::super::form::{self, Form};
 use super::super::frame::done;
 use super::super::viewer::Viewer;
 use super::page;
-use crate::api::incident_steps;
+use crate::api::incident_steps::{self, Asking};
 use crate::api::problem::Problem;
 use crate::api::wire::incident::IncidentEntry;
 use crate::app::App;
@@ -28,6 +28,21 @@ pub(super) enum Step {
     Assign,
     Note,
     Close,
+}
+
+impl Step {
+    pub const ALL: [Step; 5] = [Step::Diagnose, Step::Fix, Step::Assign, Step::Note, Step::Close];
+
+    /// Where its form is sent to, below the incident.
+    pub const fn address(self) -> &'static str {
+        match self {
+            Step::Diagnose => "rca",
+            Step::Fix => "fix",
+            Step::Assign => "assign",
+            Step::Note => "notes",
+            Step::Close => "close",
+        }
+    }
 }
 
 /// A form that was not taken.
@@ -85,121 +100,63 @@ impl Typed {
     }
 }
 
-type Id = Result<Path<String>, PathRejection>;
-type Stepped = Result<Json<IncidentEntry>, Problem>;
-
-pub(super) async fn diagnose(
+pub(super) async fn take(
+    step: Step,
     State(app): State<Arc<App>>,
     viewer: Viewer,
-    id: Id,
+    id: Result<Path<String>, PathRejection>,
     form: Form,
 ) -> Result<Response, Problem> {
     let Path(id) = id?;
-    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
-    let body = form::body(form.texts(&["category", "rootCause", "remediation"]));
-    let stepped =
-        incident_steps::diagnose(State(Arc::clone(&app)), caller, request, Ok(Path(id.clone())), Ok(body))
-            .await;
-    let told = |entry: &IncidentEntry| match entry.record.rcas.len() {
-        1 => "The cause is written down.".to_owned(),
-        revision => format!("The analysis is revised; this is revision {revision}."),
+    let (caller, request) = (viewer.caller.clone(), viewer.request.clone());
+    let asking = Asking::new(&app, caller, request, Ok(Path(id.clone())))?;
+    let body = Ok(form::body(fields(step, &viewer, &form)));
+    let stepped = match step {
+        Step::Diagnose => incident_steps::diagnose(asking, body).await,
+        Step::Fix => incident_steps::fix(asking, body).await,
+        Step::Assign => incident_steps::assign(asking, body).await,
+        Step::Note => incident_steps::note(asking, body).await,
+        Step::Close => incident_steps::close(asking, body).await,
     };
-    answer(app, &viewer, id, (Step::Diagnose, form), stepped, told).await
-}
-
-pub(super) async fn fix(
-    State(app): State<Arc<App>>,
-    viewer: Viewer,
-    id: Id,
-    form: Form,
-) -> Result<Response, Problem> {
-    let Path(id) = id?;
-    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
-    let mut fields = form.texts(&["kind", "reference"]);
-    if let Some(text) = form.text("fixedAt") {
-        fields.insert("fixedAt".into(), Value::String(in_utc(&text)));
-    }
-    let stepped = incident_steps::fix(
-        State(Arc::clone(&app)),
-        caller,
-        request,
-        Ok(Path(id.clone())),
-        Ok(form::body(fields)),
-    )
-    .await;
-    let told = |_: &IncidentEntry| "The fix is named: letters that died before it may go back.".to_owned();
-    answer(app, &viewer, id, (Step::Fix, form), stepped, told).await
-}
-
-pub(super) async fn assign(
-    State(app): State<Arc<App>>,
-    viewer: Viewer,
-    id: Id,
-    form: Form,
-) -> Result<Response, Problem> {
-    let Path(id) = id?;
-    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
-    let me = || Value::String(viewer.caller.name.clone());
-    let assignee = match form.is_checked("me") {
-        true => me(),
-        false => form.text("assignee").map_or(Value::Null, Value::String),
-    };
-    let fields = serde_json::Map::from_iter([("assignee".to_owned(), assignee)]);
-    let stepped = incident_steps::assign(
-        State(Arc::clone(&app)),
-        caller,
-        request,
-        Ok(Path(id.clone())),
-        Ok(form::body(fields)),
-    )
-    .await;
-    let told = |entry: &IncidentEntry| match &entry.incident.assignee {
-        Some(who) => format!("{who} looks after this incident."),
-        None => "Nobody looks after this incident now.".to_owned(),
-    };
-    answer(app, &viewer, id, (Step::Assign, form), stepped, told).await
-}
-
-pub(super) async fn note(
-    State(app): State<Arc<App>>,
-    viewer: Viewer,
-    id: Id,
-    form: Form,
-) -> Result<Response, Problem> {
-    let Path(id) = id?;
-    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
-    let body = form::body(form.texts(&["text"]));
-    let stepped =
-        incident_steps::note(State(Arc::clone(&app)), caller, request, Ok(Path(id.clone())), Ok(body)).await;
-    answer(app, &viewer, id, (Step::Note, form), stepped, |_| "The note is on the timeline.".to_owned()).await
-}
-
-pub(super) async fn close(
-    State(app): State<Arc<App>>,
-    viewer: Viewer,
-    id: Id,
-    form: Form,
-) -> Result<Response, Problem> {
-    let Path(id) = id?;
-    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
-    let body = form::body(form.texts(&["reason"]));
-    let stepped =
-        incident_steps::close(State(Arc::clone(&app)), caller, request, Ok(Path(id.clone())), Ok(body)).await;
-    answer(app, &viewer, id, (Step::Close, form), stepped, |_| "The incident is closed.".to_owned()).await
-}
-
-/// Back to the incident if it was done; otherwise the page again, with what was typed.
-async fn answer(
-    app: Arc<App>,
-    viewer: &Viewer,
-    id: String,
-    (step, form): (Step, Form),
-    stepped: Stepped,
-    told: impl Fn(&IncidentEntry) -> String,
-) -> Result<Response, Problem> {
     match stepped {
-        Ok(Json(entry)) => Ok(done(&format!("/incidents/{}", entry.incident.id), &told(&entry))),
-        Err(problem) => page(app, viewer, id, Some(Refused { step, problem, form })).await,
+        Ok(Json(entry)) => Ok(done(&format!("/incidents/{}", entry.incident.id), &told(step, &entry))),
+        // The page again, with what was typed.
+        Err(problem) => page(app, &viewer, id, Some(Refused { step, problem, form })).await,
+    }
+}
+
+/// What the form asks for, as the API reads it.
+fn fields(step: Step, viewer: &Viewer, form: &Form) -> serde_json::Map<String, Value> {
+    match step {
+        Step::Diagnose => form.texts(&["category", "rootCause", "remediation"]),
+        Step::Fix => {
+            let mut fields = form.texts(&["kind", "reference"]);
+            if let Some(text) = form.text("fixedAt") {
+                fields.insert("fixedAt".into(), Value::String(in_utc(&text)));
+            }
+            fields
+        }
+        Step::Assign => {
+            let assignee = match form.is_checked("me") {
+                true => Value::String(viewer.caller.name.clone()),
+                false => form.text("assignee").map_or(Value::Null, Value::String),
+            };
+            serde_json::Map::from_iter([("assignee".to_owned(), assignee)])
+        }
+        Step::Note => form.texts(&["text"]),
+        Step::Close => form.texts(&["reason"]),
+    }
+}
+
+fn told(step: Step, entry: &IncidentEntry) -> String {
+    match (step, entry.record.rcas.len(), &entry.incident.assignee) {
+        (Step::Diagnose, 1, _) => "The cause is written down.".into(),
+        (Step::Diagnose, revision, _) => format!("The analysis is revised; this is revision {revision}."),
+        (Step::Fix, ..) => "The fix is named: letters that died before it may go back.".into(),
+        (Step::Assign, _, Some(who)) => format!("{who} looks after this incident."),
+        (Step::Assign, _, None) => "Nobody looks after this incident now.".into(),
+        (Step::Note, ..) => "The note is on the timeline.".into(),
+        (Step::Close, ..) => "The incident is closed.".into(),
     }
 }
 

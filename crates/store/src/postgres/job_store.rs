@@ -1,0 +1,155 @@
+//! Jobs, their queues and workers, and the rules that replay what died: how requests reach the writer and the readers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::job::Job;
+use lazaret_core::job::state::JobState;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread, replays, workers};
+use crate::StoreError;
+use crate::audit::Actor;
+use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
+use crate::job_store::JobStore;
+use crate::page::LetterHistory;
+use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
+use crate::worker::{Beat, Wish, Wished, WorkerInfo};
+
+#[async_trait]
+impl JobStore for PostgresStore {
+    async fn enqueue_jobs(
+        &self,
+        jobs: Vec<(Job, Vec<JobEvent>)>,
+        at: Time,
+    ) -> Result<Result<(), JobId>, StoreError> {
+        let few = jobs.len() <= PREPARE_INLINE_MAX;
+        let pack = move || jobs.into_iter().map(|(job, events)| jobs::Enqueued::new(job, events)).collect();
+        let packed: Vec<jobs::Enqueued> = if few { pack()? } else { off_thread(pack).await? };
+        self.writer
+            .write(packed.len(), (packed, at), |write, asked| {
+                Box::pin(jobs::enqueue(write, &asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.readers.read(id, |conn, asked| Box::pin(jobs::job(conn, *asked))).await
+    }
+
+    async fn fetch_jobs(
+        &self,
+        queues: Vec<String>,
+        count: usize,
+        worker: String,
+        visibility_ms: Option<u64>,
+        at: Time,
+    ) -> Result<Vec<Job>, StoreError> {
+        let asked = Arc::new(jobs::fetch::Fetch::new(queues, count, &worker, visibility_ms, at));
+        let anything = self
+            .readers
+            .read(Arc::clone(&asked), |conn, asked| Box::pin(jobs::fetch::anything(conn, asked)))
+            .await?;
+        if !anything {
+            return Ok(Vec::new());
+        }
+        let weight = count.min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write(weight, asked, |write, asked| Box::pin(jobs::fetch::fetch(write, asked))).await
+    }
+
+    async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
+        jobs::change::carry_out(self, change).await
+    }
+
+    async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers.read((at, limit), |conn, asked| Box::pin(jobs::due(conn, asked.0, asked.1))).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Time>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(jobs::next_due(conn))).await
+    }
+
+    async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
+        self.readers.snapshot(query, |conn, asked| Box::pin(jobs::list::page(conn, asked))).await
+    }
+
+    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
+        workers::hear(self, beat, at).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
+        self.readers.snapshot((), |conn, _| Box::pin(workers::all(conn))).await
+    }
+
+    async fn wish_worker(&self, name: String, wish: Wish, by: Actor, at: Time) -> Result<Wished, StoreError> {
+        self.writer
+            .write(1, (name, wish, by, at), |write, asked| {
+                Box::pin(workers::wish(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.readers
+            .read((before, limit), |conn, asked| Box::pin(workers::silent(conn, asked.0, asked.1)))
+            .await
+    }
+
+    async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
+        self.readers
+            .read((worker, limit), |conn, asked| Box::pin(jobs::held_by(conn, &asked.0, asked.1)))
+            .await
+    }
+
+    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
+        self.writer
+            .write_long(1, (before, limit), |write, asked| Box::pin(workers::forget(write, asked.0, asked.1)))
+            .await
+    }
+
+    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
+        replays::replayable(self, query).await
+    }
+
+    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
+        replays::put_back(self, replay).await
+    }
+
+    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(replays::records(conn))).await
+    }
+
+    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (rule, enabled, by, at), |write, asked| {
+                Box::pin(replays::switch(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
+        self.readers.read((), |conn, _| Box::pin(jobs::queues::all(conn))).await
+    }
+
+    async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer
+            .write(1, (name, paused, by, at), |write, asked| {
+                Box::pin(jobs::queues::pause(write, &asked.0, asked.1, &asked.2, asked.3))
+            })
+            .await
+    }
+
+    async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
+        self.readers.snapshot(id, |conn, asked| Box::pin(jobs::letter_of(conn, *asked))).await
+    }
+
+    async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {
+        self.writer
+            .write_long(limit.min(limits::COMMIT_LETTERS_MAX), (before, limit), |write, asked| {
+                Box::pin(jobs::prune(write, &asked.0, asked.1))
+            })
+            .await
+    }
+}
