@@ -4,6 +4,7 @@ use lazaret_core::attempt::LetterError;
 use lazaret_core::fingerprint::{Fingerprint, Grouping};
 use lazaret_core::id::IncidentId;
 use lazaret_core::time::Time;
+use serde::{Deserialize, Serialize};
 
 /// How far regrouping to a revision has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,4 +53,32 @@ pub struct RegroupBatch {
     /// The place of the last one looked at; nothing if there are no more.
     pub up_to: Option<i64>,
     pub at: Time,
+}
+
+/// Where the work stands, kept as one value beside the letters.
+#[derive(Serialize, Deserialize, Default)]
+pub(crate) struct Progress {
+    pub reached: String,
+    pub towards: Option<String>,
+    /// When it was set out.
+    #[serde(default)]
+    pub begun_at: i64,
+    /// The last life that was looked at.
+    pub position: i64,
+    /// The last life to look at.
+    pub bound: i64,
+    pub stage: Stage,
+    pub done: u64,
+}
+
+#[derive(Serialize, Deserialize, Default, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stage {
+    #[default]
+    Lives,
+    /// What was captured by the old rules while the new ones came into force may lie behind the first bound; by the
+    /// time that one is reached, such captures are over.
+    Stragglers,
+    /// Incidents that were left without letters.
+    Emptied,
 }

@@ -12,7 +12,6 @@ use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::LetterId;
 use lazaret_core::time::Time;
-use serde::{Deserialize, Serialize};
 
 use super::cell::{At, Cells, Uid};
 use super::conn::Conn;
@@ -21,36 +20,8 @@ use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 use crate::packing::{json, open_error};
-use crate::regroup::{NewGrouping, OldGrouping, RegroupBatch, Regrouping};
+use crate::regroup::{NewGrouping, OldGrouping, Progress, RegroupBatch, Regrouping, Stage};
 use settle::{Pointers, Turn, merge_emptied, settle};
-
-/// Where the work stands, kept as one value beside the letters.
-#[derive(Serialize, Deserialize, Default)]
-struct Progress {
-    reached: String,
-    towards: Option<String>,
-    /// When it was set out.
-    #[serde(default)]
-    begun_at: i64,
-    /// The last life that was looked at.
-    position: i64,
-    /// The last life to look at.
-    bound: i64,
-    stage: Stage,
-    done: u64,
-}
-
-#[derive(Serialize, Deserialize, Default, Clone, Copy, PartialEq)]
-#[serde(rename_all = "snake_case")]
-enum Stage {
-    #[default]
-    Lives,
-    /// What was captured by the old rules while the new ones came into force may lie behind the first bound; by the
-    /// time that one is reached, such captures are over.
-    Stragglers,
-    /// Incidents that were left without letters.
-    Emptied,
-}
 
 const PROGRESS: &str = "select value from meta where key = 'regrouping'";
 

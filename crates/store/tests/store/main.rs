@@ -39,6 +39,7 @@ mod postgres_redrives;
 mod postgres_retention;
 mod postgres_trash;
 mod records;
+mod redrive_canaries;
 mod redrive_runs;
 mod redrive_ways_out;
 mod redrives;

@@ -8,7 +8,8 @@ use lazaret_store::decision::Verb;
 use lazaret_store::redrive::{ByPerson, GroupVerdict, RunStep, SendOutcome};
 
 use crate::analyses::{cured, state};
-use crate::redrive_runs::{delivered, free_run, refused, sending, settle, take, tend, unknown, with_canary};
+use crate::redrive_canaries::with_canary;
+use crate::redrive_runs::{delivered, free_run, refused, sending, settle, take, tend, unknown};
 use crate::redrives::{
     frozen, groups, keyed, launch_of, outcome, plan, redrive, run, state_of, step, unpaced,
 };
