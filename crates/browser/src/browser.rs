@@ -98,9 +98,26 @@ impl Browser {
     #[track_caller]
     pub fn goto(&self, address: &str) {
         let url = format!("{}{address}", self.root);
+        // The driver may come back while the old page still stands there.
+        self.run("window.isLeft = true", &json!([])).ok();
         if let Err(refusal) = self.driver.ask("POST", "url", &json!({"url": url})) {
             panic!("cannot go to {url}: {refusal}");
         }
+        self.wait("another page", || {
+            // A place within the same page makes no other.
+            let script = "return !window.isLeft || location.hash !== ''";
+            self.run(script, &json!([])).is_ok_and(|other| other == true).then_some(())
+        });
+        self.loaded();
+    }
+
+    /// Waits until the page and its scripts are there.
+    #[track_caller]
+    pub fn loaded(&self) {
+        self.wait("the page", || {
+            let state = self.run("return document.readyState", &json!([]));
+            state.is_ok_and(|state| state == "complete").then_some(())
+        });
     }
 
     /// Path and query of the page.
@@ -290,6 +307,7 @@ impl Browser {
     /// Types what is on the keys, wherever the focus is.
     #[track_caller]
     pub fn strike(&self, keys: &str) {
+        self.loaded();
         self.wait("a page that can be typed into", || self.takes_keys().then_some(()));
         let strokes: Vec<Value> = keys
             .chars()

@@ -42,7 +42,7 @@ pub struct Look {
 impl Look {
     /// A desk, light, with scripts.
     pub const DESK: Look = Look { device: Device::Desk, scheme: Scheme::Light, scripts: Scripts::On };
-    /// 390 by 844, touched and not clicked.
+    /// 360 by 780, touched and not clicked.
     pub const PHONE: Look = Look { device: Device::Phone, ..Look::DESK };
     pub const WITHOUT_SCRIPTS: Look = Look { scripts: Scripts::Off, ..Look::DESK };
 
@@ -73,7 +73,7 @@ impl Look {
                 json!({"width": 1280, "height": 900, "pixelRatio": 1.0, "touch": false, "mobile": false})
             }
             Device::Phone => {
-                json!({"width": 390, "height": 844, "pixelRatio": 2.0, "touch": true, "mobile": true})
+                json!({"width": 360, "height": 780, "pixelRatio": 2.0, "touch": true, "mobile": true})
             }
         };
         let scripts = match self.scripts {

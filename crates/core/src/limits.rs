@@ -185,6 +185,8 @@ pub const INCIDENT_FINGERPRINTS_SHOWN: usize = 20;
 
 /// Letters over which an incident's affected queues, orders and tenants are counted: its newest, some 20 ms among a million.
 pub const AFFECTED_LETTERS_MAX: usize = 2_000;
+/// Fingerprints of an incident whose letters are among those: the newest.
+pub const AFFECTED_FINGERPRINTS_MAX: usize = 1_000;
 pub const AFFECTED_VALUES_MAX: usize = 10;
 
 /// Incidents that are compared to find those that look alike, by each way of finding some.
@@ -282,6 +284,9 @@ pub const CONTENT_TEXT_BYTES_MAX: usize = 256 * 1024;
 
 /// Steps of one line over time: two years of hours, two weeks of minutes.
 pub const SERIES_STEPS_MAX: usize = 20_000;
+
+/// A run of up to so long is told by the minute, a longer one by the hour: with both its ends some 120 steps.
+pub const RUN_MINUTES_MS_MAX: i64 = 118 * 60_000;
 
 /// Lines of values that are named one by one: more cannot be told apart in a picture.
 pub const SERIES_VALUES_MAX: usize = 20;

@@ -8,14 +8,14 @@ const waiting = new Map();
 
 function isMistyped(form) {
   const typed = form.querySelector("[data-typed]");
-  return typed !== null && typed.value.replace(/\D/g, "") !== typed.dataset.typed;
+  return typed !== null && Number(typed.value.replace(/\D/g, "")) !== Number(typed.dataset.typed);
 }
 
 function begin(form, submitter) {
   const seconds = Number(form.dataset.countdown) || 5;
   const what = (submitter?.textContent || "Sending").trim();
   const left = make("span", {}, `${what} in ${seconds} s`);
-  const cancel = button("Cancel", "", () => end(form));
+  const cancel = button("Take it back", "", () => end(form));
   const note = make("p", { class: "countdown" }, left, " ", cancel);
   const endAt = Date.now() + seconds * 1000;
   const tick = setInterval(() => {
@@ -32,7 +32,7 @@ function begin(form, submitter) {
   });
   (submitter ?? form.lastElementChild).after(note);
   cancel.focus();
-  say(`${what} in ${seconds} seconds. Cancel takes it back.`);
+  say(`${what} in ${seconds} seconds, unless you take it back.`);
 }
 
 function end(form) {
@@ -54,7 +54,7 @@ document.addEventListener(
   "submit",
   (event) => {
     const form = event.target;
-    if (!("countdown" in form.dataset) || sure.delete(form) || isMistyped(form)) return;
+    if (!("countdown" in form.dataset) || sure.delete(form) || (!waiting.has(form) && isMistyped(form))) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (!waiting.has(form)) begin(form, event.submitter);
@@ -63,6 +63,8 @@ document.addEventListener(
 );
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") [...waiting.keys()].forEach(end);
+  // A key that is held down would press the button that the focus came to, and so on.
+  if (event.key === "Enter" && event.repeat && event.target.closest?.("[data-countdown]")) event.preventDefault();
 });
 // Who leaves in between is asked: the form was not sent yet.
 addEventListener("beforeunload", (event) => waiting.size > 0 && event.preventDefault());

@@ -61,10 +61,17 @@ function search() {
 }
 
 function redrive() {
-  const action = document.querySelector('main [data-action="redrive"]');
+  const actions = all('main [data-action="redrive"]').filter(isShown);
+  const action = actions.find((one) => !one.disabled) ?? actions[0];
   if (!action) say("There is nothing to redrive on this page.");
   else if (action.disabled) say(action.getAttribute("aria-description") ?? "This cannot be redriven now.");
-  else action.click();
+  else if (action.matches("a")) action.click();
+  else {
+    // What sends letters is never done by one key.
+    action.focus();
+    action.scrollIntoView({ block: "nearest" });
+    say(`${action.textContent.trim()}: press Enter.`);
+  }
 }
 
 const ACTIONS = {

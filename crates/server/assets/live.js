@@ -10,6 +10,8 @@ const REST_MS = 1000;
 const HIDDEN_REST_MS = 15000;
 // A number that is read aloud must not change faster than it can be heard.
 const NEWS_REST_MS = 4000;
+// Some things go wrong without a word: what shows them (`data-watched`) is looked at again by the clock.
+const WATCH_MS = 30000;
 
 const parts = () => all("[data-live][id]");
 /** Where a part comes from: the panel shows another page than the one it stands in. */
@@ -36,6 +38,13 @@ function hear(kind) {
   if (caring.length > 0) plan();
 }
 
+/** Looks again at what may change without an event. */
+function look() {
+  const watched = parts().filter((part) => "watched" in part.dataset);
+  for (const part of watched) news.set(part.id, news.get(part.id) ?? 0);
+  if (watched.length > 0) plan();
+}
+
 function plan(rest = document.hidden ? HIDDEN_REST_MS : REST_MS) {
   if (ended || loading) return;
   timer ??= setTimeout(update, Math.max(0, lastAt + rest - Date.now()));
@@ -47,6 +56,8 @@ function isBusy(part) {
   if (!selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(part)) return true;
   if (pressed && part.contains(pressed)) return true;
   if (part.querySelector("[data-counting]")) return true;
+  // A list whose beginning is out of sight would move what is read in it.
+  if ("reading" in part.dataset && part.getBoundingClientRect().top < 0) return true;
   return all("input, textarea, select", part).some((field) => {
     if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
     if (field.matches("select")) return field === document.activeElement;
@@ -82,7 +93,8 @@ async function refresh(address, free, isFree) {
   try {
     page = await load(address);
   } catch (error) {
-    if (error.answer?.redirected) signedOut();
+    // A form that was refused leads back to its page; who is sent to sign in has lost the session.
+    if (error.answer?.redirected && new URL(error.answer.url).pathname === "/sign-in") signedOut();
     // The answer to a form has no page of its own to load again, and a letter may be gone; the rest is tried again.
     if (!error.answer || error.answer.status >= 500) told.forEach((_, id) => putBack(id));
     return;
@@ -176,6 +188,7 @@ if (parts().length > 0) {
     timer = null;
     plan(0);
   });
+  setInterval(() => !document.hidden && look(), WATCH_MS);
   onEvent(hear);
   onState((there) => ended || (away.hidden = there));
   listen();

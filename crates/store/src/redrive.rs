@@ -73,6 +73,8 @@ pub struct Redrive {
     pub rule: Option<String>,
     pub opened_at: Time,
     pub launched_at: Option<Time>,
+    /// The last time that somebody let it go on.
+    pub resumed_at: Option<Time>,
     pub finished_at: Option<Time>,
     pub updated_at: Time,
 }

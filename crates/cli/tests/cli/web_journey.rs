@@ -104,7 +104,7 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     // Sending can be taken back for a moment, and not any more after it.
     visitor.press(&button("Redrive 8 letters"));
     visitor.awaits("Redrive 8 letters in");
-    visitor.press(&button("Cancel").within(css(".countdown")));
+    visitor.press(&button("Take it back"));
     visitor.awaits("Plan: 8 letters would go");
     assert!(!visitor.browser.has(&css(".countdown")));
     assert_eq!(server.json(&["redrive", "show", &id_of(&plan)])["state"], "planned");

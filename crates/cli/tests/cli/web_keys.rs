@@ -75,6 +75,7 @@ fn the_palette_finds_places_letters_and_incidents() {
 
     // Two of the three kinds of things do not have this id.
     browser.forgive("the server responded with a status of 404");
+    browser.loaded();
     browser.script(CONTROL_K, &json!([]));
     browser.find_one(&palette);
     browser.strike(&letter);

@@ -1,7 +1,7 @@
 //! Pages that stay true while they are looked at, and wait while somebody is at work on them.
 
 use lazaret_browser::browser::{Browser, Key};
-use lazaret_browser::locator::{button, css, text};
+use lazaret_browser::locator::{button, css, field, text};
 use lazaret_browser::look::Look;
 use serde_json::json;
 
@@ -35,6 +35,43 @@ fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
     browser.click(&css("tr[data-letter] input:checked"));
     report(&server, "mail.bounced", 1);
     awaits_rows(&browser, 8);
+}
+
+#[test]
+fn a_list_waits_while_somebody_reads_further_down() {
+    let server = Server::start();
+    report(&server, "order.created", 40);
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.script("scrollTo(0, 900)", &json!([]));
+    report(&server, "mail.sent", 1);
+    browser.see("new · show");
+    assert_eq!(rows(&browser), 40, "what is read does not move");
+    browser.script("scrollTo(0, 0)", &json!([]));
+    awaits_rows(&browser, 41);
+}
+
+#[test]
+fn a_form_that_was_refused_signs_nobody_out() {
+    let server = Server::start();
+    report(&server, "order.created", 1);
+    let id = server.json(&["incidents"])["items"][0]["id"].as_str().unwrap().to_owned();
+    let browser = at(&server, &format!("/incidents/{id}"), Look::DESK);
+    browser.forgive("the server responded with a status of");
+    browser.fill(&field("Root cause"), "half of it");
+    browser.script("document.querySelector('form[action$=rca]').noValidate = true", &json!([]));
+    browser.click(&button("Write down the cause"));
+    browser.find_one(&css("[role=alert]"));
+    browser.loaded();
+    let count = "const ask = fetch; window.fetch = async (...what) => { const answer = await ask(...what); \
+                 window.asked = 1; return answer; }";
+    browser.script(count, &json!([]));
+    report(&server, "mail.sent", 1);
+    let asked = "return window.asked === 1";
+    browser
+        .wait("the page to be asked for again", || (browser.script(asked, &json!([])) == true).then_some(()));
+    assert!(!browser.shows("You are signed out"));
+    browser.goto(&browser.address());
+    assert_eq!(browser.address(), format!("/incidents/{id}"));
 }
 
 #[test]

@@ -98,8 +98,21 @@ fn no_page_is_wider_than_a_phone() {
         "/audit",
         "/settings",
     ]);
+    all.extend(texts(&[
+        "/jobs?view=jobs",
+        "/jobs?view=workers",
+        "/rules?view=retention",
+        "/rules?view=holds",
+    ]));
+    all.extend(texts(&[
+        "/rules?view=classes",
+        "/archive?view=files",
+        "/letters/confirm?action=discard&q=status:pending",
+    ]));
     all.push(linked(&browser, "/incidents", "/incidents/"));
-    all.push(linked(&browser, "/letters", "/letters/0"));
+    all.push(linked(&browser, "/archive", "/archive/0"));
+    let letter = linked(&browser, "/letters", "/letters/0");
+    all.extend([format!("{letter}/edit"), format!("{letter}?view=hex"), letter]);
     all.extend(redrives(&server));
     let wide: Vec<String> = all
         .into_iter()
@@ -109,6 +122,47 @@ fn no_page_is_wider_than_a_phone() {
         })
         .collect();
     assert!(wide.is_empty(), "wider than a phone: {wide:?}");
+}
+
+/// Breaks out of text, attributes and comments, turns the direction of what follows, and holds signs that are none.
+const HOSTILE: &str = "\u{202e}\"'><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>--></textarea></title>\
+                       <svg/onload=window.hacked=1>\u{200b}\u{2066}\u{1}\u{7}\u{1b}[31m\u{7f}";
+
+/// A megabyte without a place to break, in what is shown of it.
+#[test]
+fn hostile_letters_run_nothing_and_break_no_page() {
+    let server = Server::start();
+    let long = "x".repeat(1 << 20);
+    let text = |name: &str| format!("{name}{HOSTILE}{}", "y".repeat(200));
+    let entry = json!({
+        "eventId": text("event"),
+        "subscriberId": text("subscriber"),
+        "originalEvent": {
+            "pattern": text("type"), "aggregateId": text("aggregate"), "payload": {HOSTILE: HOSTILE, "long": long},
+            "metadata": {"tenantId": text("tenant")},
+        },
+        "error": {
+            "type": text("error"), "message": format!("{HOSTILE}{long}"), "code": text("code"),
+            "stackTrace": format!("at {HOSTILE}\nat com.acme.{HOSTILE}(A.java:1)\n{long}"),
+        },
+        "retryHistory": [{"timestamp": "2026-11-15T01:00:00Z", "error": {"type": HOSTILE, "message": HOSTILE}}],
+    });
+    server.run_with_input(&["report"], entry.to_string().as_bytes()).ok();
+    for look in [Look::DESK, Look::PHONE] {
+        let browser = at(&server, "/", look);
+        let letter = linked(&browser, "/letters", "/letters/0");
+        let mut all =
+            texts(&["/", "/incidents", "/letters", "/letters?q=", "/redrives/new?q=source:report", "/audit"]);
+        all.push(linked(&browser, "/incidents", "/incidents/"));
+        all.extend(
+            ["", "?view=raw", "?view=hex", "?body=whole", "/edit"].map(|rest| format!("{letter}{rest}")),
+        );
+        for address in all {
+            browser.goto(&address);
+            assert_eq!(browser.overhang(), 0, "{address} is wider than its window");
+            assert!(browser.script("return window.hacked ?? null", &json!([])).is_null(), "{address}");
+        }
+    }
 }
 
 /// What a browser counts when a time or a number in a table grew by a digit. A bar that scripts put above something counts

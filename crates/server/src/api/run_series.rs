@@ -7,7 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
-use lazaret_store::redrive::{Redrive, RunLine, RunPoint};
+use lazaret_store::redrive::{Did, Redrive, RunLine, RunPoint};
 use lazaret_store::series::Step;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,9 +18,6 @@ use super::redrives::parse_redrive;
 use super::series::{Span, no_step};
 use crate::app::App;
 use crate::redrive::NotRedriven;
-
-/// A run that takes less than this is told by the minute.
-const MINUTES_MS_MAX: i64 = 2 * 3_600_000;
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunSeriesBody {
@@ -42,15 +39,15 @@ pub(crate) struct RunPointBody {
     /// Letters that were sent.
     pub sent: u64,
     /// Letters that came to a good end: succeeded, assumed or ended.
-    pub succeeded: u64,
+    pub good: u64,
     /// Letters that failed or died again.
-    pub failed: u64,
+    pub bad: u64,
 }
 
 impl From<RunPoint> for RunPointBody {
     fn from(point: RunPoint) -> RunPointBody {
-        let did = point.did;
-        RunPointBody { at: point.at.to_string(), sent: did.sent, succeeded: did.good, failed: did.bad }
+        let Did { sent, good, bad } = point.did;
+        RunPointBody { at: point.at.to_string(), sent, good, bad }
     }
 }
 
@@ -61,7 +58,7 @@ impl From<RunPoint> for RunPointBody {
     tag = "redrives",
     params(
         ("id" = String, Path),
-        ("step" = Option<String>, Query, description = "minute or hour; minutes for a run of up to two hours unless given"),
+        ("step" = Option<String>, Query, description = "minute or hour; minutes for a run of up to two hours unless given; what died again after its end stands there too"),
     ),
     responses((status = 200, body = RunSeriesBody), (status = 400, description = "bad_request or bad_id"), (status = 404, description = "not_found"))
 )]
@@ -79,16 +76,19 @@ pub(crate) async fn series(
         }
     }
     let Some(redrive) = app.store.redrive(id).await? else { return Err(NotRedriven::Unknown(id).into()) };
-    let Some(span) = span(&redrive, step, app.clock.now()) else {
+    let now = app.clock.now();
+    let Some(span) = span(&redrive, step, now) else {
         let step = step.unwrap_or(Step::Minute).name();
         return Ok(Json(RunSeriesBody { step, from: None, until: None, points: Vec::new() }));
     };
-    let asked = RunLine { redrive: id, step: span.step, from: span.from, until: span.until };
+    // What was sent may die again long after the end.
+    let asked = RunLine { redrive: id, step: span.step, from: span.from, until: now.max(span.until) };
     let points = app.store.run_line(asked).await?;
+    let last = points.last().map_or(span.until, |point| point.at.plus_ms(span.step.ms()));
     Ok(Json(RunSeriesBody {
         step: span.step.name(),
         from: Some(span.from.to_string()),
-        until: Some(span.until.to_string()),
+        until: Some(span.until.max(last).to_string()),
         points: points.into_iter().map(RunPointBody::from).collect(),
     }))
 }
@@ -97,7 +97,7 @@ pub(crate) async fn series(
 fn span(redrive: &Redrive, step: Option<Step>, now: Time) -> Option<Span> {
     let launched = redrive.launched_at?;
     let until = redrive.finished_at.unwrap_or(now).max(launched);
-    let is_short = until.since(launched) < MINUTES_MS_MAX;
+    let is_short = until.since(launched) < limits::RUN_MINUTES_MS_MAX;
     let step = step.unwrap_or(if is_short { Step::Minute } else { Step::Hour });
     let whole = Span::around(step, launched, until);
     let longest = Span::last(step, limits::SERIES_STEPS_MAX as i64, until);

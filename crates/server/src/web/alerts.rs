@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lazaret_core::redrive::RunState;
 use lazaret_store::stats::LedgerBy;
 
 use super::asked::{Asked, pairs};
@@ -45,26 +46,26 @@ struct Alerts {
 }
 
 /// Something that a person should know.
-struct Alert {
-    level: Level,
+pub(super) struct Alert {
+    pub level: Level,
     /// What it is about.
-    about: &'static str,
-    what: String,
+    pub about: &'static str,
+    pub what: String,
     /// Since when, where that is known.
-    since: Option<String>,
-    link: String,
+    pub since: Option<String>,
+    pub link: String,
     /// What to do there.
-    step: &'static str,
+    pub step: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Level {
+pub(super) enum Level {
     Critical,
     Warning,
 }
 
 impl Level {
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Level::Critical => "critical",
             Level::Warning => "warning",
@@ -115,6 +116,7 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     ledger(&app, &mut look).await?;
     regressed(&app, &mut look).await?;
     halted(&app, &mut look).await?;
+    unsettled(&app, &mut look).await?;
     troubled_sources(&app, &mut look).await?;
     files(&app, &mut look).await?;
     limits(&app, &mut look).await?;
@@ -127,6 +129,18 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     Ok(Page(Alerts { shell, firing: look.firing, watched: look.watched }).into_response())
 }
 
+/// What is wrong and does not stand on the overview by itself, the worst first. Each of these is a short look.
+pub(super) async fn urgent(app: &Arc<App>) -> Result<Vec<Alert>, Problem> {
+    let mut look = Look::default();
+    halted(app, &mut look).await?;
+    unsettled(app, &mut look).await?;
+    troubled_sources(app, &mut look).await?;
+    files(app, &mut look).await?;
+    jobs(app, &mut look).await?;
+    look.firing.sort_by_key(|alert| alert.level);
+    Ok(look.firing)
+}
+
 /// Everything captured is accounted for, or something is wrong with the store itself.
 async fn ledger(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
     let ledger = LedgerBody::new(books::seen(app).await?.ledger, LedgerBy::Counters);
@@ -136,7 +150,7 @@ async fn ledger(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
         what: format!("{} letters are unaccounted for", ledger.difference),
         since: None,
         link: "/".to_owned(),
-        step: "Count the rows themselves with `lazaret verify`, and keep a copy of the store.",
+        step: "Count the rows themselves with `lazaret ledger verify`, and keep a copy of the store.",
     });
     let detail = format!("{} captured, unaccounted: {}", grouped(ledger.captured), ledger.difference);
     look.add("Ledger", detail, "/", found.into_iter().collect());
@@ -182,6 +196,31 @@ async fn halted(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
         .collect();
     let detail = format!("{} paused or stopped", found.len());
     look.add("Redrives", detail, "/redrives", found);
+    Ok(())
+}
+
+/// Letters of redrives of which nobody knows whether they were sent.
+async fn unsettled(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
+    let states = RunState::ALL.map(RunState::name).join(",");
+    let asked = pairs(&[("state", states.as_str()), ("limit", "100")]);
+    let list = redrives::list(State(Arc::clone(app)), asked).await?.0;
+    let runs = list.items.into_iter().filter(|run| run.letters.unknown > 0);
+    let found: Vec<Alert> = runs
+        .map(|run| Alert {
+            level: Level::Warning,
+            about: "Outcome unknown",
+            what: format!("of {} letters nobody knows whether they were sent", grouped(run.letters.unknown)),
+            since: Some(run.updated_at),
+            link: format!("/redrives/{}?outcome=unknown#letters", run.id),
+            step: "Ask the receiver for their idempotency keys, and settle them.",
+        })
+        .collect();
+    look.add(
+        "Unknown outcomes",
+        format!("{} of the last 100 redrives have some", found.len()),
+        "/redrives",
+        found,
+    );
     Ok(())
 }
 

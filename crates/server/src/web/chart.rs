@@ -6,6 +6,7 @@
 mod axis;
 mod course;
 mod line;
+mod story;
 
 use std::fmt::Write;
 
@@ -14,6 +15,7 @@ use super::format::{escaped, grouped};
 pub(crate) use axis::{Tick, moment};
 pub(crate) use course::{Figure, days, hours};
 pub(crate) use line::line;
+pub(crate) use story::{Mark, story};
 
 /// Drawing is writing into a string, which cannot fail.
 const DRAWN: &str = "a string takes whatever is written to it";

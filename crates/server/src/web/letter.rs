@@ -5,8 +5,8 @@ mod attempts;
 mod edit;
 mod facts;
 mod json;
-mod payload;
-mod room;
+pub(super) mod payload;
+pub(super) mod room;
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use axum::{Json, Router};
 use http::StatusCode;
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
+use lazaret_core::time::Time;
 use lazaret_store::decision::Verb;
 
 use self::actions::{Doors, Typed};
@@ -27,6 +28,7 @@ use self::edit::EditRow;
 use self::facts::Fact;
 use self::payload::{Extent, Hidden, Shown, View, Viewed, Wanted};
 use self::room::{Fitted, Room};
+use super::chart::{self, Mark};
 use super::format as filters;
 use super::frame::Page;
 use super::shell::Shell;
@@ -79,6 +81,8 @@ struct LetterPage {
     headers: Vec<(Fitted, Fitted)>,
     headers_left_out: usize,
     attempts: Attempts,
+    /// A picture of all that happened to it.
+    story: Option<String>,
     edits: Vec<EditRow>,
     doors: Doors,
     typed: Typed,
@@ -204,6 +208,7 @@ async fn render(
         headers,
         headers_left_out,
         attempts: Attempts::new(&entry.retry_history, &rules),
+        story: chart::story(&happenings(&entry), "Attempts, deaths and redrives of this letter over time"),
         edits: edit::rows(&entry.edits),
         doors,
         typed: typed.unwrap_or_default(),
@@ -212,6 +217,16 @@ async fn render(
         removal,
     };
     Ok((status, Page(page)).into_response())
+}
+
+/// What happened to a letter and when, as far as that is known.
+fn happenings(entry: &LetterEntry) -> Vec<(Time, Mark)> {
+    let attempts =
+        entry.retry_history.iter().filter_map(|attempt| Some((attempt.timestamp.as_ref()?, Mark::Attempt)));
+    let deaths = entry.lives.iter().map(|life| (&life.died_at, Mark::Death(life.life)));
+    let sent = entry.redrives.iter().filter_map(|one| Some((one.sent_at.as_ref()?, Mark::Sent)));
+    let all = attempts.chain(deaths).chain(sent);
+    all.filter_map(|(at, mark)| Some((Time::parse(at).ok()?, mark))).collect()
 }
 
 impl LetterPage {

@@ -12,6 +12,7 @@ use lazaret_core::redrive::RunState;
 use lazaret_core::time::Time;
 use lazaret_store::stats::{LedgerBy, StatsOf};
 
+use super::alerts::{self, Alert};
 use super::chart::{self, Figure, Share};
 use super::format as filters;
 use super::format::grouped;
@@ -56,6 +57,8 @@ pub(crate) struct Overview {
     /// Whether there are more redrives under way than are shown.
     more_runs: bool,
     sources: Vec<SourceLine>,
+    /// What a person should know before all else.
+    firing: Vec<Alert>,
 }
 
 impl Overview {
@@ -67,7 +70,7 @@ impl Overview {
     /// Nothing waits and nothing is under way.
     fn is_calm(&self) -> bool {
         let moving = self.ledger.pending + self.ledger.reprocessing + self.shell.incidents;
-        moving == 0 && self.runs.is_empty() && self.ledger.difference == 0
+        moving == 0 && self.runs.is_empty() && self.firing.is_empty() && self.ledger.difference == 0
     }
 }
 
@@ -91,10 +94,11 @@ async fn show(
     let unsettled = super::incidents::unsettled();
     let largest = [("state", unsettled.as_str()), ("sort", "-count"), ("limit", INCIDENTS_SHOWN)];
     let open = incidents::list(State(Arc::clone(&app)), asking(&largest)).await?.0;
-    let states = RunState::ALL.into_iter().filter(|state| is_under_way(*state)).map(RunState::name);
+    let states = RunState::ALL.into_iter().filter(|state| state.is_unfinished()).map(RunState::name);
     let states = states.collect::<Vec<_>>().join(",");
     let running = [("state", states.as_str()), ("limit", REDRIVES_SHOWN)];
     let running = redrives::list(State(Arc::clone(&app)), asking(&running)).await?.0;
+    let firing = alerts::urgent(&app).await?;
     let sources = sources::list(State(app), asking(&[])).await?.0;
     let points = lines.items.first().map_or(&[][..], |line| &line.points);
     let until = Time::parse(&lines.until).unwrap_or(shell.now);
@@ -105,6 +109,7 @@ async fn show(
         runs: running.items.into_iter().map(Run::new).collect(),
         sources: sources.items.into_iter().map(SourceLine::new).collect(),
         address: format!("http://{host}"),
+        firing,
         shell,
         ledger,
         counted_at,
@@ -114,16 +119,6 @@ async fn show(
 /// Parameters as they would stand in an address.
 pub(super) fn asking(pairs: &[(&str, &str)]) -> crate::api::letters::Pairs {
     Ok(Query(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()))
-}
-
-/// Whether letters of a redrive in this state are on their way, or wait for somebody to let them go on.
-fn is_under_way(state: RunState) -> bool {
-    match state {
-        RunState::Canary | RunState::Running | RunState::Paused | RunState::Verifying => true,
-        RunState::Planning | RunState::Planned | RunState::Done | RunState::Stopped | RunState::Cancelled => {
-            false
-        }
-    }
 }
 
 /// A redrive as a bar.

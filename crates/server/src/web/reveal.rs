@@ -11,10 +11,14 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use lazaret_core::id::LetterId;
+use lazaret_core::redaction::Redactor;
+use lazaret_store::page::Original;
 
 use super::form::Form;
 use super::format as filters;
 use super::frame::Page;
+use super::letter::payload::{Extent, Shown, View, Viewed, Wanted};
+use super::letter::room::Fitted;
 use super::shell::Shell;
 use super::viewer::{Theme, Viewer};
 use crate::access::Permission;
@@ -22,6 +26,7 @@ use crate::api::letters::{Lives, parse_id};
 use crate::api::problem::Problem;
 use crate::api::reveal::Reveal;
 use crate::api::wire::entry::LetterEntry;
+use crate::api::{archive, letters};
 use crate::app::App;
 
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
@@ -42,11 +47,13 @@ struct Revealed {
     letter: Option<Laid>,
 }
 
-/// A revealed letter, its JSON in lines.
+/// A revealed letter: its error, its headers, and its body in the view that fits.
 struct Laid {
     entry: LetterEntry,
-    payload: String,
     context: Option<String>,
+    body: Viewed,
+    headers: Vec<(Fitted, Fitted)>,
+    headers_left_out: usize,
 }
 
 type Id = Result<Path<String>, PathRejection>;
@@ -56,6 +63,10 @@ async fn live(State(app): State<Arc<App>>, viewer: Viewer, id: Id, form: Form) -
     let reason = form.text("reason").unwrap_or_default();
     let found = match Reveal::new(&app, &viewer.caller, &viewer.request, &reason) {
         Ok(reveal) => reveal.letter(id, Lives::Kept).await,
+        Err(problem) => Err(problem),
+    };
+    let found = match found {
+        Ok(entry) => letters::found_original(&app, id, Some(entry.summary.life)).await.map(|it| (entry, it)),
         Err(problem) => Err(problem),
     };
     page(&app, &viewer, "/letters", id, reason, found).await
@@ -73,6 +84,10 @@ async fn archived(
         Ok(reveal) => reveal.archived(id).await.map(|entry| entry.letter),
         Err(problem) => Err(problem),
     };
+    let found = match found {
+        Ok(entry) => archive::found_original(&app, id, None).await.map(|original| (entry, original)),
+        Err(problem) => Err(problem),
+    };
     page(&app, &viewer, "/archive", id, reason, found).await
 }
 
@@ -83,10 +98,10 @@ async fn page(
     place: &'static str,
     id: LetterId,
     reason: String,
-    found: Result<LetterEntry, Problem>,
+    found: Result<(LetterEntry, Original), Problem>,
 ) -> Result<Response, Problem> {
     let (letter, problem) = match found {
-        Ok(entry) => (Some(Laid::new(entry)), None),
+        Ok((entry, original)) => (Some(Laid::new(entry, original).await?), None),
         Err(problem) if problem.field().is_some() => (None, Some(problem)),
         Err(problem) => return Err(problem),
     };
@@ -106,9 +121,12 @@ async fn page(
 }
 
 impl Laid {
-    fn new(entry: LetterEntry) -> Laid {
+    async fn new(entry: LetterEntry, original: Original) -> Result<Laid, Problem> {
         let context = entry.summary.error.context.as_ref().map(|raw| laid_out(raw.get()));
-        Laid { payload: laid_out(entry.original_event.get()), context, entry }
+        let shown = Shown::of(original.envelope, &Arc::new(Redactor::off())).await?;
+        let body = shown.view(Wanted { extent: Extent::Whole, ..Wanted::default() });
+        let (headers, headers_left_out) = shown.header_rows();
+        Ok(Laid { entry, context, body, headers, headers_left_out })
     }
 }
 

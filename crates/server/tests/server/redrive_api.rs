@@ -21,7 +21,7 @@ async fn a_run_tells_what_it_did_step_by_step() {
     assert_eq!(receiver.got().len(), 3);
     for step in ["minute", "hour"] {
         let told = app.get(&format!("{series}?step={step}")).await.expect(200);
-        let point = json!({"at": told["from"], "sent": 3, "succeeded": 3, "failed": 0});
+        let point = json!({"at": told["from"], "sent": 3, "good": 3, "bad": 0});
         assert_eq!((&told["step"], &told["points"]), (&json!(step), &json!([point])), "{told}");
         assert!(told["until"].as_str() > told["from"].as_str(), "{told}");
     }

@@ -11,7 +11,7 @@ use super::web::Browser;
 
 /// Breaks out of text, of attributes in either quotes and of comments, and turns the direction of what follows.
 const HOSTILE: &str = "h0st1le\u{202e}\"'><script>alert('h0st1le')</script><img src=x onerror=alert(1)>--><!--</textarea></title>\
-                       <svg/onload=alert(1)>\u{200b}\u{2066}&lt;b&gt;{{7*7}}javascript:alert(1)";
+                       <svg/onload=alert(1)>\u{200b}\u{2066}\u{1}\u{7}\u{1b}[31m\u{7f}&lt;b&gt;{{7*7}}javascript:alert(1)";
 
 /// Larger than what any page shows of a letter; what strangers send must not fill a browser.
 const PAGE_BYTES_MAX: usize = 600 * 1024;

@@ -15,7 +15,7 @@ use super::web::{Browser, between};
 use super::{archive_rig, redrive_rig};
 
 /// A message with these bytes and headers.
-fn message(body: &[u8], content_type: &str, headers: &[(&str, &str)]) -> Captured {
+pub(super) fn message(body: &[u8], content_type: &str, headers: &[(&str, &str)]) -> Captured {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let error = LetterError {
         error_type: "PriceError".into(),
@@ -56,7 +56,7 @@ async fn unmasked() -> TestApp {
     TestApp::with(config, Mode::Real).await
 }
 
-async fn captured(app: &TestApp, message: Captured) -> String {
+pub(super) async fn captured(app: &TestApp, message: Captured) -> String {
     capture(&app.app, vec![message]).await.unwrap()[0].letter.to_string()
 }
 

@@ -62,7 +62,7 @@ async fn letters_stand_with_what_tells_them_apart() {
         "timed out".into(),
         "href=\"/incidents/".into(),
         "1 letter</span>".into(),
-        "<div id=\"letters\" data-live=\"dead_letter\">".into(),
+        "<div id=\"letters\" data-live=\"dead_letter\" data-reading>".into(),
         "<aside id=\"panel\" hidden".into(),
         "value=\"status:pending type:order.created\"".into(),
         "Discard 1 letter…".into(),

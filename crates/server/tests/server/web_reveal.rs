@@ -1,9 +1,11 @@
 //! The form that reveals a letter, as a browser without JavaScript sends it.
 
+use lazaret_core::letter::Captured;
 use serde_json::json;
 
 use super::rig::TestApp;
 use super::web::Browser;
+use super::web_letter::{captured, message};
 
 const WHY: &str = "ticket 7: <what> was sent";
 
@@ -28,7 +30,7 @@ async fn a_letter_is_revealed_once_with_a_reason() {
     let shown = browser.submit(&app, "/", &action, &[("reason", WHY)]).await;
     let page = Browser::text(&shown);
     assert_eq!(shown.status, 200, "{page}");
-    for there in ["password=hunter2", "hunter3", "&#60;what&#62;", "&#60;script&#62;"] {
+    for there in ["password=hunter2", "hunter3", "&#60;what&#62;", "&lt;script&gt;"] {
         assert!(page.contains(there), "{there} in {page}");
     }
     assert_eq!(shown.headers["cache-control"], "no-store");
@@ -81,4 +83,27 @@ async fn a_letter_of_the_archive_is_revealed_where_it_is() {
         (&log["items"][0]["action"], &log["items"][0]["letterId"]),
         (&json!("letter.revealed"), &json!(id))
     );
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_and_headers_are_revealed_as_they_are() {
+    let mut app = TestApp::new().await;
+    app.token = Some(app.token_of("admin").await);
+    let headers = [("authorization", "Bearer hunter4"), ("x-order", "7")];
+    let bodies: [(&str, &[u8], &str, &str); 2] = [
+        ("e1", &[0xff, 0x00, b'A'], "application/x-protobuf", "00000000  ff 00 41"),
+        ("e2", b"user=ana&password=hunter2", "application/x-www-form-urlencoded", "password=hunter2"),
+    ];
+    for (event, body, content_type, seen) in bodies {
+        let id =
+            captured(&app, Captured { message_id: event.into(), ..message(body, content_type, &headers) });
+        let (id, browser) = (id.await, Browser::default());
+        let masked = Browser::text(&browser.get(&app, &format!("/letters/{id}")).await);
+        assert!(!masked.contains(seen) && !masked.contains("hunter4"), "{masked}");
+        let action = format!("/letters/{id}/reveal");
+        let shown = Browser::text(&browser.submit(&app, "/", &action, &[("reason", WHY)]).await);
+        for there in [seen, "Bearer hunter4", "x-order"] {
+            assert!(shown.contains(there), "{there} in {shown}");
+        }
+    }
 }

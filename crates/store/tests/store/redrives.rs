@@ -17,11 +17,13 @@ use lazaret_store::redrive::{
     Selection, Stepped,
 };
 use lazaret_store::replay::Replay;
+use lazaret_store::series::Step;
 
 use crate::analyses::cured;
 use crate::job_letters::{dead, kill, letter as letter_of};
 use crate::jobs::{ack, change, fetch, stored};
 use crate::rig::{Rig, ana, at, captured, dying};
+use crate::run_lines::{line, point};
 
 /// Everything at once: no pace, no canaries.
 pub fn unpaced() -> Options {
@@ -385,6 +387,8 @@ pub async fn every_single_retry_leaves_a_redrive(rig: &mut Rig) {
     ack(rig, id, at(5_002)).await;
     let acked = Some("acked".to_owned());
     assert_eq!(only(rig, letter).await, (RedriveKind::Single, RunState::Done, Outcome::Succeeded, acked));
+    let single = rig.store().redrives_of(letter).await.unwrap().remove(0).0.id;
+    assert_eq!(line(rig, single, Step::Minute, 0, 60_000).await, [], "one letter has no line");
     // The same by the job's own door, and the job dies again.
     let id = dead(rig).await;
     let letter = letter_of(rig, id).await.letter.id;
@@ -412,6 +416,7 @@ pub async fn bulk_retries_and_rules_leave_a_redrive(rig: &mut Rig) {
     change(rig, &before, after, LetterEffect::End { evidence: "cancelled" }, at(5_002)).await;
     let ended = rig.store().tend_redrive(redrive.id, at(5_003)).await.unwrap().unwrap();
     assert_eq!((ended.state, ended.letters[&Outcome::Ended]), (RunState::Done, 1));
+    assert_eq!(line(rig, redrive.id, Step::Minute, 0, 60_000).await, [point(0, 1, 1, 0)]);
     // A rule puts it back twice on one day: one redrive, two rows.
     rig.done(letter, Verb::Reopen, at(6_000)).await;
     let rule = async |ms: i64| {
@@ -437,6 +442,7 @@ pub async fn bulk_retries_and_rules_leave_a_redrive(rig: &mut Rig) {
     assert_eq!(open.state, RunState::Verifying, "others may join until the day is over");
     let over = rig.store().tend_redrive(id, at(86_400_000)).await.unwrap().unwrap();
     assert_eq!((over.state, over.total), (RunState::Done, 2));
+    assert_eq!(line(rig, id, Step::Minute, 0, 60_000).await, [point(0, 2, 1, 1)]);
     assert_eq!(stored(rig, job).await.job.state, JobState::Completed);
 }
 

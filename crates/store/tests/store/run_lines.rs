@@ -13,11 +13,11 @@ const MINUTE: i64 = 60_000;
 /// `at(0)` is the beginning of an hour.
 const HOUR: i64 = 3_600_000;
 
-async fn line(rig: &Rig, redrive: RedriveId, step: Step, from: i64, until: i64) -> Vec<RunPoint> {
+pub async fn line(rig: &Rig, redrive: RedriveId, step: Step, from: i64, until: i64) -> Vec<RunPoint> {
     rig.store().run_line(RunLine { redrive, step, from: at(from), until: at(until) }).await.unwrap()
 }
 
-fn point(ms: i64, sent: u64, good: u64, bad: u64) -> RunPoint {
+pub fn point(ms: i64, sent: u64, good: u64, bad: u64) -> RunPoint {
     RunPoint { at: at(ms), did: Did { sent, good, bad } }
 }
 

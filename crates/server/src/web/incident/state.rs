@@ -19,6 +19,7 @@ use crate::access::Permission;
 use crate::api::letters;
 use crate::api::problem::Problem;
 use crate::api::wire::incident::IncidentEntry;
+use crate::api::wire::redrive::RedriveBody;
 use crate::app::App;
 use crate::jobs::SOURCE;
 
@@ -72,10 +73,20 @@ impl Next {
         let counts = &entry.incident.by_status;
         let running =
             entry.record.redrives.iter().find(|run| run.launched_at.is_some() && run.finished_at.is_none());
-        if let Some(run) = running {
-            let link = (format!("/redrives/{}", run.id), "Watch it");
+        let stands_still = |run: &RedriveBody| run.state == "paused" || run.state == "stopped";
+        let came_back = entry.incident.state == IncidentState::Regressed.name();
+        // That it came back is the news where the redrive has come to a halt over it.
+        if let Some(run) = running.filter(|run| !(came_back && stands_still(run))) {
+            let address = format!("/redrives/{}", run.id);
+            if stands_still(run) {
+                let why = run.why.as_deref().unwrap_or("somebody paused it");
+                let text = format!("It is {}: {why}. Resume it, or cancel it and plan anew.", run.state);
+                let link = Some((address, "Look at it"));
+                return Next { class: "warn", title: "A redrive of it stands still", text, link };
+            }
             let text = format!("{} letters are on their way or wait their turn.", grouped(run.count));
-            return Next { class: "work", title: "A redrive of it is under way", text, link: Some(link) };
+            let link = Some((address, "Watch it"));
+            return Next { class: "work", title: "A redrive of it is under way", text, link };
         }
         if counts.pending + counts.reprocessing == 0 {
             let text = "It opens again by itself when another letter dies of the same cause.".into();

@@ -21,6 +21,8 @@ pub(super) struct Rate {
     pub svg: String,
     /// With the moment in words, oldest first.
     pub rows: Vec<(String, RunPointBody)>,
+    /// Letters that died again after the end, which are behind the last bar.
+    pub late: u64,
 }
 
 /// Draws what a run did; nothing if it did nothing yet.
@@ -28,10 +30,13 @@ pub(super) async fn of(app: &Arc<App>, redrive: &RedriveBody, span: &Span) -> Re
     let step = vec![("step".to_owned(), span.step.name().to_owned())];
     let id = Ok(Path(redrive.id.clone()));
     let points = run_series::series(State(Arc::clone(app)), id, Ok(Query(step))).await?.0.points;
-    let (mut moved, mut rows) = (BTreeMap::new(), Vec::new());
+    let (mut moved, mut rows, mut late) = (BTreeMap::new(), Vec::new(), 0);
     for point in points {
         let Some(at) = Time::parse(&point.at).ok().filter(|at| *at >= span.from) else { continue };
-        moved.insert(at, (point.sent, point.failed));
+        if at >= span.until {
+            late += point.bad;
+        }
+        moved.insert(at, (point.sent, point.bad));
         rows.push((chart::moment(at), point));
     }
     if rows.is_empty() {
@@ -39,23 +44,22 @@ pub(super) async fn of(app: &Arc<App>, redrive: &RedriveBody, span: &Span) -> Re
     }
     let label =
         format!("Letters that it sent, by the {}: sent above, failed or dead again below", span.step.name());
-    Ok(Some(Rate { svg: chart::flow(&span.bars(&moved), &label, "sent", "failed"), rows }))
+    Ok(Some(Rate { svg: chart::flow(&span.bars(&moved), &label, "sent", "failed"), rows, late }))
 }
 
 /// The whole minutes before this one that a rate of now is taken from.
 const MINUTES: i64 = 4;
 
-/// Letters a minute just now: over the last minutes, or since a launch that was later. Nothing before the first minute.
-pub(super) async fn now(
-    app: &App,
-    redrive: &RedriveBody,
-    launched: Time,
-    now: Time,
-) -> Result<Option<f64>, Problem> {
-    let from = Time::from_minute(now.minute() - MINUTES);
-    let asked = RunLine { redrive: RedriveId::parse(&redrive.id)?, step: Step::Minute, from, until: now };
+/// Letters a minute just now: over the last minutes, or since it was launched or resumed, if that was later. Nothing
+/// before the first minute.
+pub(super) async fn now(app: &App, redrive: &RedriveBody, now: Time) -> Result<Option<f64>, Problem> {
+    let id = RedriveId::parse(&redrive.id)?;
+    let Some(run) = app.store.redrive(id).await? else { return Ok(None) };
+    let Some(going_since) = run.resumed_at.or(run.launched_at) else { return Ok(None) };
+    let from = Time::from_minute(now.minute() - MINUTES).max(going_since);
+    let asked = RunLine { redrive: id, step: Step::Minute, from, until: now };
     let sent: u64 = app.store.run_line(asked).await?.iter().map(|point| point.did.sent).sum();
-    Ok(a_minute(sent, now.since(from.max(launched))))
+    Ok(a_minute(sent, now.since(from)))
 }
 
 fn a_minute(sent: u64, in_ms: i64) -> Option<f64> {

@@ -76,9 +76,9 @@ impl RunPage {
     ) -> Result<RunPage, Problem> {
         let incidents = trend::incidents(app, &redrive).await?;
         let launched = redrive.launched_at.as_deref().and_then(|at| Time::parse(at).ok());
-        let just_now = match launched {
-            Some(launched) if state.claims() => rate::now(app, &redrive, launched, shell.now).await?,
-            Some(_) | None => None,
+        let just_now = match state.claims() {
+            true => rate::now(app, &redrive, shell.now).await?,
+            false => None,
         };
         let (mut rate, mut trend) = (None, None);
         let span = Span::of_run(&redrive, shell.now);

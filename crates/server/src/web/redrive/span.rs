@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::series::Step;
 
@@ -32,7 +33,7 @@ impl Span {
     }
 
     fn of(launched: Time, until: Time) -> Span {
-        let is_short = until.since(launched) < (BARS_MAX - 2) * Step::Minute.ms();
+        let is_short = until.since(launched) < limits::RUN_MINUTES_MS_MAX;
         let step = if is_short { Step::Minute } else { Step::Hour };
         let step_ms = step.ms();
         let start = |at: Time| at.ms().div_euclid(step_ms) * step_ms;

@@ -1,7 +1,7 @@
 -- What runs did minute by minute: letters that were sent, and those whose outcome was known, good or bad. A single retry
 -- of a job has no line.
 create table run_minutes (
-  redrive uuid not null references redrives (id) on delete cascade,
+  redrive uuid not null,
   minute bigint not null,
   sent bigint not null,
   good bigint not null,
@@ -21,3 +21,5 @@ select t.redrive, floor(extract(epoch from t.at) / 60)::bigint, sum(t.sent), sum
   join redrives r on r.id = t.redrive and (r.kind <> 'single' or r.plan is not null)
  where t.at is not null
  group by 1, 2;
+-- Last, because it keeps others from writing redrives until the end of this step.
+alter table run_minutes add foreign key (redrive) references redrives (id) on delete cascade;

@@ -13,10 +13,12 @@ use sha2::{Digest, Sha256};
 use super::super::cell::{At, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::writer::Write;
+use super::line;
 use super::open::{Opening, add};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
+use crate::redrive::Did;
 
 /// Which door a letter went through.
 #[derive(Clone, Copy)]
@@ -100,16 +102,22 @@ pub(super) async fn open_doors(conn: &Conn, passages: &[Passage]) -> Result<Vec<
 /// Puts letters on the lists of their redrives, which are held, and claims them.
 pub(super) async fn let_pass(write: &Write, passages: &[Passage]) -> Result<(), StoreError> {
     let mut by_redrive: BTreeMap<RedriveId, (Vec<LetterId>, Time)> = BTreeMap::new();
+    let mut lines = Vec::new();
     for passage in passages.iter().filter(|passage| !passage.letters.is_empty()) {
         let (letters, at) = by_redrive.entry(passage.redrive).or_default();
         letters.extend(&passage.letters);
+        // The retry of a single job has no line over time.
+        if passage.kind != RedriveKind::Single {
+            let sent = passage.letters.len() as u64;
+            lines.push((passage.redrive, passage.at.minute(), Did { sent, ..Did::default() }));
+        }
         *at = passage.at.max(*at);
     }
     for (redrive, (letters, at)) in by_redrive {
         hold(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
         join(write, redrive, &letters, at).await?;
     }
-    Ok(())
+    line::add(write, lines).await
 }
 
 const ADD_LETTERS: &str = "

@@ -1,6 +1,9 @@
 //! What runs did minute by minute, kept as their letters move. The redrives are held by the caller.
 
+use std::collections::BTreeMap;
+
 use lazaret_core::id::RedriveId;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 
 use super::super::cell::{Cells, Uid};
@@ -12,20 +15,32 @@ use crate::redrive::{Did, RunLine, RunPoint};
 
 const ADD: &str = "
 insert into run_minutes as r (redrive, minute, sent, good, bad)
-select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+select n.redrive, n.minute, n.sent, n.good, n.bad
+  from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+    as n (redrive, minute, sent, good, bad)
     on conflict (redrive, minute)
     do update set sent = r.sent + excluded.sent, good = r.good + excluded.good, bad = r.bad + excluded.bad";
 
-/// Adds what was done in a minute of a run; each of them is named once.
-pub(super) async fn add(write: &Write, all: &[(RedriveId, i64, Did)]) -> Result<(), StoreError> {
+/// Adds what was done in minutes of runs.
+pub(super) async fn add(
+    write: &Write,
+    did: impl IntoIterator<Item = (RedriveId, i64, Did)>,
+) -> Result<(), StoreError> {
+    let mut sums: BTreeMap<(RedriveId, i64), Did> = BTreeMap::new();
+    for (redrive, minute, did) in did {
+        let sum = sums.entry((redrive, minute)).or_default();
+        *sum = Did { sent: sum.sent + did.sent, good: sum.good + did.good, bad: sum.bad + did.bad };
+    }
+    let all: Vec<((RedriveId, i64), Did)> =
+        sums.into_iter().filter(|(_, did)| *did != Did::default()).collect();
     if all.is_empty() {
         return Ok(());
     }
-    let redrives: Vec<Uid> = column(all, |(id, ..)| Uid(*id.bytes()));
-    let minutes: Vec<i64> = column(all, |(_, minute, _)| *minute);
-    let sent: Vec<i64> = column(all, |(.., did)| did.sent as i64);
-    let good: Vec<i64> = column(all, |(.., did)| did.good as i64);
-    let bad: Vec<i64> = column(all, |(.., did)| did.bad as i64);
+    let redrives: Vec<Uid> = column(&all, |((id, _), _)| Uid(*id.bytes()));
+    let minutes: Vec<i64> = column(&all, |((_, minute), _)| *minute);
+    let sent: Vec<i64> = column(&all, |(_, did)| did.sent as i64);
+    let good: Vec<i64> = column(&all, |(_, did)| did.good as i64);
+    let bad: Vec<i64> = column(&all, |(_, did)| did.bad as i64);
     write.conn.execute(ADD, &[&redrives, &minutes, &sent, &good, &bad]).await?;
     Ok(())
 }
@@ -37,12 +52,13 @@ select minute - minute % $4, sum(sent)::bigint, sum(good)::bigint, sum(bad)::big
    and minute >= $2
    and minute < $3
  group by 1
- order by 1";
+ order by 1
+ limit $5";
 
 pub(super) async fn points(conn: &Conn, asked: &RunLine) -> Result<Vec<RunPoint>, StoreError> {
     let (from, until) = asked.minutes();
-    let id = Uid(*asked.redrive.bytes());
-    let rows = conn.query(POINTS, &[&id, &from, &until, &asked.step.minutes()]).await?;
+    let (id, limit) = (Uid(*asked.redrive.bytes()), limits::SERIES_POINTS_MAX as i64);
+    let rows = conn.query(POINTS, &[&id, &from, &until, &asked.step.minutes(), &limit]).await?;
     rows.iter()
         .map(|row| {
             let (sent, good, bad): (i64, i64, i64) = (row.cell(1)?, row.cell(2)?, row.cell(3)?);

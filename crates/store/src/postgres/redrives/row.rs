@@ -6,7 +6,6 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::redrive::{
     Canaries, Direction, Options, OrderBy, Outcome, Pace, Prioritization, RedriveKind, RunState, StopRule,
 };
-use lazaret_core::time::Time;
 use tokio_postgres::Row;
 
 use super::super::cell::{Cells, Uid};
@@ -22,7 +21,6 @@ pub(super) struct Run {
     /// The last outcomes, newest last.
     pub recent: String,
     pub spent_until_us: Option<i64>,
-    pub resumed_at: Option<Time>,
     /// Whether the list is complete.
     pub frozen: bool,
     /// How many rows wait, also of a run that is cancelled.
@@ -86,17 +84,11 @@ fn read(row: &Row) -> Result<Run, StoreError> {
         rule: row.cell(10)?,
         opened_at: row.time(27)?,
         launched_at: row.time_opt(28)?,
+        resumed_at: row.time_opt(33)?,
         finished_at: row.time_opt(29)?,
         updated_at: row.time(30)?,
     };
-    Ok(Run {
-        redrive,
-        recent: row.cell(31)?,
-        spent_until_us: row.cell(32)?,
-        resumed_at: row.time_opt(33)?,
-        frozen: row.cell(34)?,
-        left,
-    })
+    Ok(Run { redrive, recent: row.cell(31)?, spent_until_us: row.cell(32)?, frozen: row.cell(34)?, left })
 }
 
 fn options(row: &Row) -> Result<Options, StoreError> {

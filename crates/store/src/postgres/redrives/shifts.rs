@@ -262,11 +262,10 @@ async fn count(write: &Write, counts: &BTreeMap<RedriveId, Counts>) -> Result<()
         if !is_alone {
             let redrive = RedriveId::from_bytes(id.0);
             let did = counts.get(&redrive).into_iter().flat_map(|counts| &counts.did);
-            let did = did.filter(|(_, did)| **did != Did::default());
             lines.extend(did.map(|(minute, did)| (redrive, *minute, *did)));
         }
     }
-    line::add(write, &lines).await
+    line::add(write, lines).await
 }
 
 const END_WAITING: &str = "

@@ -138,7 +138,7 @@ fn verdict(run: &Run, at: Time) -> Verdict {
         CanaryVerdict::Renew => Verdict::Renew,
         CanaryVerdict::Fail(outcome) => Verdict::Pause(format!("canary: {}", outcome.name())),
         CanaryVerdict::Wait => {
-            let begun_at = run.resumed_at.or(run.redrive.launched_at).unwrap_or(at);
+            let begun_at = run.redrive.resumed_at.or(run.redrive.launched_at).unwrap_or(at);
             match at.since(begun_at) <= options.canary_ms {
                 true => Verdict::Wait,
                 false => Verdict::Pause("canary: not verified in time".to_owned()),

@@ -64,7 +64,9 @@ const IN_USE: &str = "
 select f.fingerprint
   from fingerprints f
  where f.incident = ?1
-   and exists (select 1 from dead_letter_queue l where l.fingerprint = f.fingerprint)";
+   and exists (select 1 from dead_letter_queue l where l.fingerprint = f.fingerprint)
+ order by f.first_seen_at desc, f.fingerprint
+ limit ?2";
 
 const NEWEST: &str = "
 select died_at, id
@@ -78,7 +80,7 @@ fn newest(conn: &Connection, id: IncidentId) -> Result<Vec<[u8; 16]>, StoreError
     let mut newest: Vec<(i64, [u8; 16])> = Vec::new();
     let mut of_one = conn.prepare_cached(NEWEST)?;
     let mut statement = conn.prepare_cached(IN_USE)?;
-    let mut fingerprints = statement.query([id.bytes()])?;
+    let mut fingerprints = statement.query((id.bytes(), limits::AFFECTED_FINGERPRINTS_MAX as i64))?;
     let limit = limits::AFFECTED_LETTERS_MAX;
     while let Some(row) = fingerprints.next()? {
         let fingerprint = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;

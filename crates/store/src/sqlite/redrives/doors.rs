@@ -7,10 +7,12 @@ use lazaret_core::time::Time;
 use rusqlite::OptionalExtension;
 
 use super::super::writer::Write;
+use super::line;
 use super::open::{Opening, add};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
+use crate::redrive::Did;
 
 /// Which door a letter went through.
 #[derive(Clone, Copy)]
@@ -94,7 +96,9 @@ pub(in crate::sqlite) struct Hall {
     redrive: RedriveId,
     /// The ordinal of the last letter that joined.
     last: i64,
-    joined: i64,
+    joined: u64,
+    /// Whether it is the retry of a single job, which has no line over time.
+    is_alone: bool,
 }
 
 const TOTAL: &str = "select total from redrives where id = ?1";
@@ -103,7 +107,8 @@ const TOTAL: &str = "select total from redrives where id = ?1";
 fn enter(write: &mut Write<'_>, passage: &Passage<'_>) -> Result<(), StoreError> {
     let id = redrive(write, passage)?;
     let last = write.conn.prepare_cached(TOTAL)?.query_row([id.bytes()], |row| row.get(0))?;
-    write.hall = Some(Hall { redrive: id, last, joined: 0 });
+    let is_alone = matches!(passage.door, Door::Single);
+    write.hall = Some(Hall { redrive: id, last, joined: 0, is_alone });
     Ok(())
 }
 
@@ -115,7 +120,10 @@ update redrives
 /// Writes down how many have joined. Whoever puts many letters back calls it after the last of them.
 pub(in crate::sqlite) fn leave(write: &mut Write<'_>, at: Time) -> Result<(), StoreError> {
     if let Some(hall) = write.hall.take() {
-        write.conn.prepare_cached(JOIN)?.execute((hall.redrive.bytes(), at.ms(), hall.joined))?;
+        write.conn.prepare_cached(JOIN)?.execute((hall.redrive.bytes(), at.ms(), hall.joined as i64))?;
+        if !hall.is_alone {
+            line::add(write, hall.redrive, Did { sent: hall.joined, ..Did::default() }, at)?;
+        }
     }
     Ok(())
 }

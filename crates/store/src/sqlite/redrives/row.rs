@@ -20,7 +20,6 @@ pub(super) struct Run {
     /// The last outcomes, newest last.
     pub recent: String,
     pub spent_until_us: Option<i64>,
-    pub resumed_at: Option<Time>,
     /// Whether the list is complete.
     pub frozen: bool,
 }
@@ -82,16 +81,11 @@ pub(super) fn read(conn: &Connection, row: &Row<'_>) -> Result<Run, StoreError> 
         rule: row.get(10)?,
         opened_at: Time::from_ms(row.get(27)?),
         launched_at: time(28)?,
+        resumed_at: time(33)?,
         finished_at: time(29)?,
         updated_at: Time::from_ms(row.get(30)?),
     };
-    Ok(Run {
-        redrive,
-        recent: row.get(31)?,
-        spent_until_us: row.get(32)?,
-        resumed_at: time(33)?,
-        frozen: row.get(34)?,
-    })
+    Ok(Run { redrive, recent: row.get(31)?, spent_until_us: row.get(32)?, frozen: row.get(34)? })
 }
 
 fn options(row: &Row<'_>) -> Result<Options, StoreError> {

@@ -84,7 +84,7 @@ fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreEr
         }
         CanaryVerdict::Fail(outcome) => format!("canary: {}", outcome.name()),
         CanaryVerdict::Wait => {
-            let begun_at = run.resumed_at.or(run.redrive.launched_at).unwrap_or(at);
+            let begun_at = run.redrive.resumed_at.or(run.redrive.launched_at).unwrap_or(at);
             if at.since(begun_at) <= options.canary_ms {
                 return Ok(false);
             }
