@@ -102,6 +102,11 @@ pub trait Destination: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What stands above the letter when it is sent, by name and value; nothing where a letter has no headers there.
+    fn headers(&self, _: &Outgoing) -> Option<Vec<(String, String)>> {
+        None
+    }
+
     /// Says where the letter would go, or why it would not get there, without sending anything.
     async fn route(&self, outgoing: &Outgoing) -> Result<Route, String>;
 

@@ -1,6 +1,7 @@
 //! Every page with data in it: no rule of accessibility is broken in either theme, and nothing is wider than a phone.
 
 use lazaret_browser::browser::Browser;
+use lazaret_browser::locator::{button, css, heading};
 use lazaret_browser::look::Look;
 use serde_json::json;
 
@@ -78,6 +79,35 @@ fn jobs_rules_and_the_rest_are_accessible() {
     all.push(linked(&browser, "/archive", "/archive/0"));
     browser.forgive("status of 404");
     check_all(&browser, &all);
+}
+
+/// Pages that one comes to by doing something.
+#[test]
+fn what_is_done_is_shown_accessibly() {
+    let server = demo();
+    let browser = at(&server, "/", Look::DESK);
+    let mut all = texts(&["/sign-in", "/audit?verify=1", "/rules?view=retention&preview=true"]);
+    all.push(linked(&browser, "/jobs?view=jobs", "/jobs/0"));
+    server.run(&["hold", "--filter", "tenant:nobody", "--standing", "--reason", "the auditors look"]).ok();
+    all.push(linked(&browser, "/rules?view=holds", "/rules/holds/"));
+    check_all(&browser, &all);
+
+    let letter = server.letter("secret-1", "card.charged");
+    browser.goto(&format!("/letters/{letter}"));
+    check_accessibility(&browser);
+    // The letter beside its list.
+    browser.goto("/letters");
+    browser.strike("jo");
+    browser.find_one(&css("#panel h1"));
+    check_accessibility(&browser);
+    // Chosen letters, and what became of them.
+    browser.goto("/letters?q=type:card.charged");
+    browser.click(&css("tr[data-letter] input"));
+    browser.click(&button("Discard 1 letter"));
+    browser.find_one(&heading("Discard 1 letter?"));
+    browser.click(&button("Discard 1 letter"));
+    browser.see("1 letter discarded");
+    check_accessibility(&browser);
 }
 
 #[test]

@@ -109,6 +109,9 @@ pub const INCIDENTS_NAMED: usize = 20;
 /// Bytes of a body that a plan shows of a sample.
 pub const PLAN_SAMPLE_BYTES: usize = 2_000;
 
+/// Names of headers that stay behind, as far as a sample of a plan tells them.
+pub const PLAN_HEADERS_SHOWN: usize = 50;
+
 /// Letters of one run that one look at it sends, so that tasks end now and then and see a changed configuration.
 pub const REDRIVE_LETTERS_PER_LOOK: u64 = 20_000;
 

@@ -213,6 +213,12 @@ impl Destination for HttpDestination {
         Ok(Route { address: self.address(), also_reaches: Vec::new() })
     }
 
+    fn headers(&self, outgoing: &Outgoing) -> Option<Vec<(String, String)>> {
+        let sent = headers::of(outgoing);
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        Some(sent.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect())
+    }
+
     async fn send(&self, outgoing: &Outgoing) -> Sent {
         self.post(headers::of(outgoing), &outgoing.body).await
     }

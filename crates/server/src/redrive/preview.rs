@@ -114,7 +114,13 @@ async fn samples(app: &App, redrive: &Redrive, counts: &PlanCounts) -> Result<Ve
         let Some(original) = app.store.original(*letter, Some(*life)).await? else { continue };
         let way = app.destinations.of(&history.letter.source, history.letter.subscriber.as_deref());
         let Ok(named) = way else { continue };
-        let outgoing = outgoing(redrive.id, *letter, *life, String::new(), &original.envelope);
+        let key = format!("{letter}:{life}:N");
+        let outgoing = outgoing(redrive.id, *letter, *life, key, &original.envelope);
+        let sent = match &named.way {
+            Way::Jobs => None,
+            Way::Out(destination) => destination.headers(&outgoing),
+        };
+        let (headers_added, headers_left_out) = changed(&outgoing.headers, sent);
         samples.push(Sample {
             letter_id: letter.to_string(),
             life: *life,
@@ -122,9 +128,32 @@ async fn samples(app: &App, redrive: &Redrive, counts: &PlanCounts) -> Result<Ve
             body: shown(app, &outgoing.content_type, &outgoing.body),
             body_bytes: outgoing.body.len() as u64,
             content_type: outgoing.content_type,
+            headers_added,
+            headers_left_out,
         });
     }
     Ok(samples)
+}
+
+/// Which headers a letter is sent with that it did not come with, and which of its own stay behind.
+fn changed(
+    original: &[(String, String)],
+    sent: Option<Vec<(String, String)>>,
+) -> (BTreeMap<String, String>, Vec<String>) {
+    let Some(sent) = sent else { return Default::default() };
+    let is_among =
+        |all: &[(String, String)], name: &str| all.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
+    let mut left_out: Vec<String> = original
+        .iter()
+        .filter(|(name, _)| !is_among(&sent, name))
+        .map(|(name, _)| name.chars().take(limits::NAME_BYTES_MAX).collect())
+        .collect();
+    left_out.sort();
+    left_out.dedup();
+    left_out.truncate(limits::PLAN_HEADERS_SHOWN);
+    let ours = |name: &str| !matches!(name, "content-type" | "content-length") && !is_among(original, name);
+    let added = sent.into_iter().filter(|(name, _)| ours(name)).collect();
+    (added, left_out)
 }
 
 /// The beginning of a body with what is hidden masked. What is sent is not.
@@ -239,4 +268,24 @@ fn warnings(
         warnings.push(format!("what is sent to {name} also reaches {others}, which did not fail"));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_sample_names_headers_that_come_and_stay_behind() {
+        let original =
+            headers(&[("X-Order", "7"), ("Cookie", "secret"), ("cookie", "secret"), ("Host", "a")]);
+        let sent = headers(&[("x-order", "7"), ("content-length", "2"), ("lazaret-life", "1")]);
+        let (added, left_out) = changed(&original, Some(sent));
+        assert_eq!(added, [("lazaret-life".to_owned(), "1".to_owned())].into());
+        assert_eq!(left_out, ["Cookie", "Host", "cookie"]);
+        assert_eq!(changed(&original, None), Default::default());
+    }
 }

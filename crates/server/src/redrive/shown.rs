@@ -1,5 +1,7 @@
 //! The plan as it is shown and kept: JSON text beside the redrive.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -70,6 +72,12 @@ pub struct Sample {
     pub body_bytes: u64,
     /// The beginning of the body; null if it is no text.
     pub body: Option<String>,
+    /// Headers that the original does not have, by name. The N in an idempotency key is the number of the try.
+    #[serde(default)]
+    pub headers_added: BTreeMap<String, String>,
+    /// Names of headers of the original that are not passed on.
+    #[serde(default)]
+    pub headers_left_out: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]

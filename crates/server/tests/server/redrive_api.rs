@@ -50,6 +50,9 @@ async fn a_plan_sends_nothing_and_its_launch_sends_all() {
     assert_eq!(planned["plan"]["types"], json!([{"value": "order.created", "count": 3}]));
     assert_eq!(planned["plan"]["destinations"][0]["name"], "report");
     assert_eq!(planned["plan"]["samples"].as_array().unwrap().len(), 3);
+    let (id, added) = (&ids[0], &planned["plan"]["samples"][0]["headersAdded"]);
+    assert_eq!((&added["lazaret-letter-id"], &added["lazaret-life"]), (&json!(id), &json!("1")), "{added}");
+    assert_eq!(added["idempotency-key"], format!("{id}:1:N"), "{added}");
     assert_eq!(planned["allowedActions"], json!(["launch", "cancel"]));
     assert_eq!(
         (&planned["options"]["pace"], &planned["options"]["canary"]),

@@ -68,6 +68,7 @@ async fn a_redrive_goes_from_the_selection_to_its_end() {
     let answer = browser.submit(&app, select, FORM, &fields).await;
     let address = answer.headers[header::LOCATION].to_str().unwrap().to_owned();
     let page = browser.follow(&app, &answer).await;
+    has(&page, &["<div class=\"in\">+lazaret-life: 1</div>"]);
     has(&page, &["Nothing was sent yet", "Plan: 3 letters would go", "aria-current=\"step\">Dry run"]);
     has(
         &page,

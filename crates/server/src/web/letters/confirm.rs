@@ -58,7 +58,9 @@ pub(crate) async fn all(
     if get("action") == Some("redrive") {
         return Ok(Redirect::to(&format!("/redrives/new?q={}", encoded(&q))).into_response());
     }
-    let verb = read_verb(get("action").unwrap_or_default())?;
+    // The answer about chosen letters has this address too, and people load it again.
+    let Some(action) = get("action") else { return Ok(Redirect::to("/letters").into_response()) };
+    let verb = read_verb(action)?;
     render(&app, &viewer, verb, &Many::Matching(q), &Form::default(), None).await
 }
 
