@@ -95,6 +95,12 @@ impl Browser {
         self.driver.tool("Emulation.setEmulatedMedia", &look::media(scheme)).unwrap();
     }
 
+    /// Changes where in the world the pages take themselves to be.
+    #[track_caller]
+    pub fn live_in(&self, zone: &str) {
+        self.driver.tool("Emulation.setTimezoneOverride", &json!({"timezoneId": zone})).unwrap();
+    }
+
     #[track_caller]
     pub fn goto(&self, address: &str) {
         let url = format!("{}{address}", self.root);

@@ -5,6 +5,7 @@
 
 mod assigned;
 mod card;
+mod draft;
 mod form;
 mod json;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::borrow::Cow;
 use crate::filter::Filter;
 use crate::json_path::Query;
 use crate::surrogates;
+pub use draft::{Draft, Unfilled};
 use names::Names;
 pub use names::{DEFAULT_HEADERS, DEFAULT_KEYS};
 
@@ -137,6 +139,17 @@ impl Redactor {
         }
     }
 
+    /// Words of which only the beginning was kept: what may be half of something hidden, at their end, is left out.
+    pub fn text_cut<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.0 {
+            None => Cow::Borrowed(text),
+            Some(rules) => {
+                let whole = text::without_torn_end(text);
+                Cow::Owned(format!("{}…", rules.words(whole)))
+            }
+        }
+    }
+
     /// A body, by what it is rather than by what it calls itself; a form cannot be told otherwise.
     pub fn body<'a>(&self, content_type: &str, body: &'a [u8]) -> Shown<'a> {
         let Some(rules) = &self.0 else { return Shown::Whole(body) };
@@ -146,12 +159,17 @@ impl Redactor {
         let masked = match json::mask(rules, text, 0) {
             Some(masked) => masked,
             None if is_form => form::mask(rules, text),
-            None => rules.words(text),
+            None => rules.lines(text),
         };
         match masked {
             Cow::Borrowed(_) => Shown::Whole(body),
             Cow::Owned(masked) => Shown::Masked(masked),
         }
+    }
+
+    /// A JSON text for somebody to change who may not see all of it; nothing if it is no JSON, or nothing of it is shown.
+    pub fn draft(&self, text: &str) -> Option<Draft> {
+        self.0.as_ref().and_then(|rules| Draft::of(rules, text))
     }
 
     /// The first condition of a filter that asks for a hidden value: its answer would tell what is masked.
@@ -173,6 +191,32 @@ impl Compiled {
     fn words<'a>(&self, text: &'a str) -> Cow<'a, str> {
         text::mask(self, text)
     }
+
+    /// Words, or lines of JSON: a text whose first line is JSON by itself has one to a line.
+    fn lines<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let is_json =
+            |line: &str| line.trim_start().starts_with(['{', '[']) && json::mask(self, line, 0).is_some();
+        if !text.split_inclusive('\n').next().is_some_and(is_json) {
+            return self.words(text);
+        }
+        let masked: String = text
+            .split_inclusive('\n')
+            .map(|line| json::mask(self, line, 0).unwrap_or_else(|| self.words(line)))
+            .collect();
+        if masked == text { Cow::Borrowed(text) } else { Cow::Owned(masked) }
+    }
+}
+
+/// A text that was cut, without what may be half of something hidden at its end.
+pub fn untorn(text: &str) -> &str {
+    text::without_torn_end(text)
+}
+
+/// How many masks stand in a text. More of them in a change than in what was changed are masks that somebody copied from
+/// a page instead of the values.
+pub fn masks(bytes: &[u8]) -> usize {
+    let count = |mask: &[u8]| bytes.windows(mask.len()).filter(|part| *part == mask).count();
+    count(MASK.as_bytes()) + count(card::DOTS.as_bytes())
 }
 
 /// What a JSON text in quotes says. Half a surrogate pair, which programs leave that cut texts, becomes U+FFFD.

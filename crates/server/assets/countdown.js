@@ -1,5 +1,5 @@
-// A form with `data-countdown` waits that many seconds, in which it can be taken back, before it is sent. One whose number
-// was typed wrong is sent at once: it will be refused.
+// A form or a button with `data-countdown` waits that many seconds, in which it can be taken back, before it is sent. A
+// form whose number was typed wrong is sent at once: it will be refused.
 
 import { button, make, say } from "./page.js";
 
@@ -11,12 +11,15 @@ function isMistyped(form) {
   return typed !== null && Number(typed.value.replace(/\D/g, "")) !== Number(typed.dataset.typed);
 }
 
+const wait = (form, submitter) => submitter?.dataset.countdown ?? form.dataset.countdown;
+
 function begin(form, submitter) {
-  const seconds = Number(form.dataset.countdown) || 5;
+  const seconds = Number(wait(form, submitter)) || 5;
   const what = (submitter?.textContent || "Sending").trim();
   const left = make("span", {}, `${what} in ${seconds} s`);
   const cancel = button("Take it back", "", () => end(form));
-  const note = make("p", { class: "countdown" }, left, " ", cancel);
+  const now = button("Now", "", () => send(form, submitter));
+  const note = make("p", { class: "countdown" }, left, " ", cancel, " ", now);
   const endAt = Date.now() + seconds * 1000;
   const tick = setInterval(() => {
     const rest = Math.ceil((endAt - Date.now()) / 1000);
@@ -54,7 +57,7 @@ document.addEventListener(
   "submit",
   (event) => {
     const form = event.target;
-    if (!("countdown" in form.dataset) || sure.delete(form) || (!waiting.has(form) && isMistyped(form))) return;
+    if (wait(form, event.submitter) === undefined || sure.delete(form) || (!waiting.has(form) && isMistyped(form))) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (!waiting.has(form)) begin(form, event.submitter);
@@ -64,7 +67,7 @@ document.addEventListener(
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") [...waiting.keys()].forEach(end);
   // A key that is held down would press the button that the focus came to, and so on.
-  if (event.key === "Enter" && event.repeat && event.target.closest?.("[data-countdown]")) event.preventDefault();
+  if (event.key === "Enter" && event.repeat && event.target.closest?.("[data-countdown], .countdown")) event.preventDefault();
 });
 // Who leaves in between is asked: the form was not sent yet.
 addEventListener("beforeunload", (event) => waiting.size > 0 && event.preventDefault());

@@ -1,7 +1,7 @@
 // The keyboard. Single keys act only where nothing is typed, together with no other key, and can be switched off in the
 // settings: who speaks to the machine would set them off by talking.
 
-import { all, button, isShown, isTyping, make, say, serve } from "./page.js";
+import { all, button, isShown, isTyping, make, say, serve, tell } from "./page.js";
 import { toggle } from "./live.js";
 import { open as openPalette } from "./palette.js";
 
@@ -60,11 +60,16 @@ function search() {
   field.select();
 }
 
+/** Why a button cannot be pressed, as the page says beside it. */
+const why = (action) => action.title || action.closest("form, .row, section")?.querySelector(".why")?.textContent;
+
 function redrive() {
   const actions = all('main [data-action="redrive"]').filter(isShown);
-  const action = actions.find((one) => !one.disabled) ?? actions[0];
-  if (!action) say("There is nothing to redrive on this page.");
-  else if (action.disabled) say(action.getAttribute("aria-description") ?? "This cannot be redriven now.");
+  // Letters that were chosen are meant, rather than the one that is open beside them.
+  const chosen = actions.find((one) => !one.disabled && one.closest("section.chosen"));
+  const action = chosen ?? actions.find((one) => !one.disabled) ?? actions[0];
+  if (!action) tell("There is nothing to redrive on this page.");
+  else if (action.disabled) tell(why(action) ?? "This cannot be redriven now.");
   else if (action.matches("a")) action.click();
   else {
     // What sends letters is never done by one key.

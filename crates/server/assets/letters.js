@@ -20,8 +20,13 @@ function label(action, count) {
   return count === 0 ? action.dataset.label : `${words}${link}${letters(count)}${words === action.dataset.label ? "" : "…"}`;
 }
 
-const offer = make("p", { class: "row offer" });
-const back = make("p", { class: "row offer" });
+/** "all 70 letters that match", as they are now. */
+const meant = () => matching?.querySelector("h2").textContent.trim().replace(/^All/, "all") ?? "";
+
+const choose = button("", "", () => mean(true));
+const offer = make("p", { class: "row offer" }, make("span", {}, "Every letter on this page is chosen."), choose);
+const only = button("Only this page", "", () => mean(false));
+const back = make("p", { class: "row offer" }, make("span", {}, "Everything that matches is meant, not only this page."), only);
 
 function mean(all) {
   everything = all;
@@ -52,9 +57,10 @@ function tell() {
   }
   const section = bulk.closest("section");
   section.classList.toggle("chosen", chosen > 0);
-  section.hidden = everything;
+  section.hidden = everything || here.length === 0;
   // Only one of the two cards is there at a time, once something is chosen: nobody acts on more than they mean.
-  if (matching) matching.hidden = chosen > 0 && !everything;
+  if (matching) matching.hidden = here.length === 0 || (chosen > 0 && !everything);
+  choose.textContent = `Choose ${meant()}`;
   offer.hidden = !whole || everything || !document.querySelector(".pages a");
   back.hidden = !everything;
 }
@@ -86,13 +92,10 @@ document.addEventListener("mousedown", (event) => {
 });
 
 if (bulk && matching) {
-  const whole = matching.querySelector("h2").textContent.trim().replace(/^All/, "all");
-  offer.append(make("span", {}, "Every letter on this page is chosen."), button(`Choose ${whole}`, "", () => mean(true)));
-  back.append(make("span", {}, "Everything that matches is meant, not only this page."), button("Only this page", "", () => mean(false)));
   bulk.before(offer);
   matching.querySelector("h2").after(back);
 }
-if (table() || bulk) {
+if (bulk) {
   serve(() => {
     equip();
     tell();

@@ -13,9 +13,20 @@ const NEWS_REST_MS = 4000;
 // Some things go wrong without a word: what shows them (`data-watched`) is looked at again by the clock.
 const WATCH_MS = 30000;
 
+// What was asked for once and costs much is not asked again with every event.
+const ONCE = ["check", "verify", "preview", "count"];
+
 const parts = () => all("[data-live][id]");
+
+/** Where this page comes from. */
+function here() {
+  const asked = new URLSearchParams(location.search);
+  ONCE.forEach((name) => asked.delete(name));
+  return location.pathname + (asked.size > 0 ? `?${asked}` : "");
+}
+
 /** Where a part comes from: the panel shows another page than the one it stands in. */
-const source = (part) => part.closest("[data-source]")?.dataset.source ?? location.pathname + location.search;
+const source = (part) => part.closest("[data-source]")?.dataset.source ?? here();
 
 /** How many events each part, by its id, has not shown yet. */
 const news = new Map();
@@ -24,6 +35,7 @@ let pressed = null;
 let ended = false;
 let timer = null;
 let loading = false;
+let heard = true;
 let lastAt = 0;
 
 function cares(part, kind) {
@@ -38,9 +50,9 @@ function hear(kind) {
   if (caring.length > 0) plan();
 }
 
-/** Looks again at what may change without an event. */
+/** Looks again at what may change without an event, or at all of it if no events come. */
 function look() {
-  const watched = parts().filter((part) => "watched" in part.dataset);
+  const watched = parts().filter((part) => !heard || "watched" in part.dataset);
   for (const part of watched) news.set(part.id, news.get(part.id) ?? 0);
   if (watched.length > 0) plan();
 }
@@ -102,7 +114,12 @@ async function refresh(address, free, isFree) {
   const focus = document.activeElement;
   for (const part of free) {
     const newer = page.getElementById(part.id);
-    if (!part.isConnected || !newer) continue;
+    if (!part.isConnected) continue;
+    if (!newer) {
+      // The page has become another one: a plan that somebody launched is a run.
+      if ("whole" in part.dataset && isFree(part) && address === here()) location.reload();
+      continue;
+    }
     if (!isFree(part)) {
       // Somebody began to work here in the meantime.
       putBack(part.id);
@@ -112,7 +129,7 @@ async function refresh(address, free, isFree) {
     arrived(part);
   }
   if (focus?.isConnected && focus !== document.activeElement) focus.focus({ preventScroll: true });
-  if (address === location.pathname + location.search) head(page);
+  if (address === here()) head(page);
 }
 
 /** The session is over. Whoever is typing is not sent away, but told. */
@@ -190,6 +207,12 @@ if (parts().length > 0) {
   });
   setInterval(() => !document.hidden && look(), WATCH_MS);
   onEvent(hear);
-  onState((there) => ended || (away.hidden = there));
+  onState((state) => {
+    if (ended) return;
+    if (state === "signed out") return signedOut();
+    away.textContent = state === "full" ? "Too many listen already; the page is looked at again every 30 seconds" : "Connection lost, trying again";
+    away.hidden = state === "there";
+    heard = state !== "full";
+  });
   listen();
 }

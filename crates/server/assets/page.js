@@ -40,6 +40,21 @@ export function say(text) {
 export const corner = make("div", { class: "corner" });
 document.body.append(corner);
 
+const TOLD_MS = 6000;
+const told = make("p", { class: "news" });
+told.hidden = true;
+corner.append(told);
+let tellTimer = null;
+
+/** Tells it to everyone, for a while. */
+export function tell(text) {
+  say(text);
+  told.textContent = text;
+  told.hidden = false;
+  clearTimeout(tellTimer);
+  tellTimer = setTimeout(() => (told.hidden = true), TOLD_MS);
+}
+
 const servants = [];
 
 /** Calls `serve` with the document now, and with every part that comes into it later. */

@@ -1,6 +1,6 @@
 // The letter beside the list: on a wide page a letter opens there, and the list never leaves. The address remembers it.
 
-import { all, arrived, button, load, make, parse, say, serve } from "./page.js";
+import { all, arrived, button, isTyping, load, make, parse, say, serve } from "./page.js";
 
 const WIDE = matchMedia("(min-width: 1100px)");
 const REST_MS = 150;
@@ -72,12 +72,16 @@ function follow() {
 
 /** Sends a form of the panel, and shows the answer there if it is about the letter too. */
 async function send(form, submitter) {
+  const id = open;
   const action = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
   const body = new URLSearchParams(new FormData(form, submitter));
   const answer = await fetch(action, { method: "POST", body, headers: { accept: "text/html" } });
   const { pathname } = new URL(answer.url);
-  if (answer.redirected && pathname !== `/letters/${open}`) return location.assign(answer.url);
-  fill(parse(await answer.text()), `/letters/${open}`);
+  const text = await answer.text();
+  // Another letter is open by now: the answer is not about that one.
+  if (open !== id) return;
+  if (answer.redirected && pathname !== `/letters/${id}`) return location.assign(answer.url);
+  fill(parse(text), `/letters/${id}`);
   const told = panel.querySelector(".notice, .trouble");
   told?.scrollIntoView({ block: "nearest" });
   say(told?.textContent ?? "");
@@ -101,7 +105,7 @@ function press(event) {
   }
 }
 
-if (panel && document.querySelector("table.letters")) {
+if (panel) {
   document.addEventListener("click", press);
   // Whoever walks down the list by keys with the panel open sees each letter in it.
   document.addEventListener("focusin", ({ target }) => {
@@ -114,13 +118,16 @@ if (panel && document.querySelector("table.letters")) {
     }, REST_MS);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && open && !event.defaultPrevented && !document.querySelector("dialog[open]")) shut(true);
+    if (event.key !== "Escape" || !open || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    // Who types leaves the field by it, and keeps what was typed.
+    if (!isTyping(event.target)) shut(true);
   });
   panel.addEventListener("submit", (event) => {
     if (event.defaultPrevented || event.target.method !== "post") return;
     event.preventDefault();
+    const id = open;
     // An answer that cannot be shown here is shown by the letter's own page, as it stands after it.
-    send(event.target, event.submitter).catch(() => location.assign(`/letters/${open}`));
+    send(event.target, event.submitter).catch(() => open === id && location.assign(`/letters/${id}`));
   });
   addEventListener("popstate", follow);
   WIDE.addEventListener("change", follow);

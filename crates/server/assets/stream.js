@@ -8,20 +8,20 @@ const SILENCE_MS = 45000;
 const tabs = new BroadcastChannel("lazaret-events");
 const listeners = { event: [], state: [] };
 let place = null;
-let isThere = true;
+let state = "there";
 
 /** Calls back with the kind of every event; `null` says that some may have been missed. */
 export const onEvent = (listener) => listeners.event.push(listener);
 
-/** Calls back with true or false when the stream comes or goes. */
+/** Calls back when the stream comes or goes: with `there`, `away`, `full` (the server lets no more listen) or `signed out`. */
 export const onState = (listener) => listeners.state.push(listener);
 
 function take(message) {
   if (message.place) place = message.place;
   if ("kind" in message) listeners.event.forEach((listener) => listener(message.kind));
-  if ("there" in message && message.there !== isThere) {
-    isThere = message.there;
-    listeners.state.forEach((listener) => listener(isThere));
+  if (message.state && message.state !== state) {
+    state = message.state;
+    listeners.state.forEach((listener) => listener(state));
   }
 }
 
@@ -62,21 +62,23 @@ async function follow(stop) {
       silence = setTimeout(end, SILENCE_MS);
     };
     stop.addEventListener("abort", end);
+    let now = "away";
     try {
       const headers = { accept: "text/event-stream", ...(place !== null && { "last-event-id": place }) };
       const answer = await fetch("/api/v1/events", { headers, signal: cut.signal, cache: "no-store" });
       if (answer.ok) {
         // Something may have happened between the making of the page and this moment.
-        tell({ there: true, kind: null });
+        tell({ state: "there", kind: null });
         await read(answer.body, heard);
-      }
+      } else if (answer.status === 401) now = "signed out";
+      else if (answer.status === 503) now = "full";
     } catch {
       // Away, cut or refused: all of it is told below.
     }
     clearTimeout(silence);
     stop.removeEventListener("abort", end);
     if (stop.aborted) return;
-    tell({ there: false });
+    tell({ state: now });
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
 }

@@ -5,7 +5,7 @@ import { combobox } from "./options.js";
 
 const REST_MS = 150;
 
-/** The keys of the filter; those that are true have values to suggest. */
+/** The keys of the filter; those that are true have values that the server knows, others a few of their own. */
 const KEYS = [
   ["queue", true, "billing"],
   ["type", true, "invoice.*"],
@@ -19,10 +19,10 @@ const KEYS = [
   ["aggregate", true, ""],
   ["tenant", true, ""],
   ["event", false, "an event's id"],
-  ["held", false, "yes or no"],
-  ["since", false, "2h or 2026-11-15"],
-  ["until", false, "30m"],
-  ["age", false, "2h..1d"],
+  ["held", false, "yes or no", ["yes", "no"]],
+  ["since", false, "2h or 2026-11-15T03:00:00Z", ["1h", "24h", "7d"]],
+  ["until", false, "30m or 2026-11-15T03:00:00Z", ["1h", "24h", "7d"]],
+  ["age", false, "2h..1d", ["<1h", "<24h", "1d..7d", ">7d"]],
   ["retries", false, ">3"],
   ["body", false, "words inside"],
   ["contains", false, "a text inside"],
@@ -63,7 +63,9 @@ if (input) {
     const mine = ++asked;
     const { key, prefix, isWord } = token(input.value.slice(0, input.selectionStart));
     if (key === null) return box.show(isWord && prefix ? keys(prefix) : []);
-    if (!KEYS.some(([name, hasValues]) => name === key && hasValues)) return box.close();
+    const [, hasValues, , few] = KEYS.find(([name]) => name === key) ?? [];
+    if (few) return box.show(few.filter((one) => one.startsWith(prefix) && one !== prefix).map((one) => ({ label: one, text: `${one} ` })));
+    if (!hasValues) return box.close();
     try {
       const answer = await fetch(`/api/v1/suggest?${new URLSearchParams({ key, prefix })}`);
       const found = answer.ok ? (await answer.json()).items : [];

@@ -6,6 +6,10 @@ const EVERY_MS = 15000;
 // A clock that is wrong by less than this does not show.
 const APART_MS_MIN = 5000;
 
+// Charts are drawn by the server, which knows the reader's clock from here on.
+const zone = `lazaret_zone=${-new Date().getTimezoneOffset()}`;
+if (!document.cookie.split("; ").includes(zone)) document.cookie = `${zone}; path=/; max-age=31536000; samesite=lax`;
+
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 // The server's clock counts: it has made the times.
 const apart = Date.parse(document.body.dataset.now) - Date.now();
@@ -20,6 +24,8 @@ export function ago(ms) {
   return ms >= 0 ? `${text} ago` : `in ${text}`;
 }
 
+const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
 const RELATIVE = /^(just now|in \d+ (s|min|h|d)|\d+ (s|min|h|d) ago)$/;
 
 function refresh(root) {
@@ -33,6 +39,14 @@ function refresh(root) {
     if (time.title !== title) time.title = title;
   }
 }
+
+// Nothing hovers over a telephone: a tap shows the exact time, and another one how long ago it was.
+document.addEventListener("click", (event) => {
+  const time = event.target.closest?.("time[datetime]");
+  const at = time && Date.parse(time.dateTime);
+  if (!time || Number.isNaN(at) || time.closest("a, button, summary, label")) return;
+  time.textContent = RELATIVE.test(time.textContent) ? brief.format(at) : ago(Date.now() + offset - at);
+});
 
 serve(refresh);
 setInterval(() => document.hidden || refresh(document), EVERY_MS);

@@ -77,6 +77,12 @@ function equip(viewer) {
 
   if (folds().length > 1) bar.append(button("Fold all", "small", () => foldAll(false)), button("Unfold all", "small", () => foldAll(true)));
 
+  const whole = bar.closest("section")?.querySelector("a[download]");
+  if (whole) {
+    const copyBody = button("Copy body", "small", async () => copyWith(copyBody, await (await fetch(whole.href)).text()));
+    bar.append(copyBody);
+  }
+
   const search = make("input", { type: "search", "aria-label": "Search in the body", placeholder: "Search in the body" });
   const told = make("span", { class: "quiet", role: "status" });
   let found = [];

@@ -320,6 +320,8 @@ pub fn table() -> String {
 pub struct Caller {
     pub name: String,
     pub role: Role,
+    /// By which token: names are not unique. Nothing where no token exists.
+    pub token: Option<TokenId>,
 }
 
 /// Why a request is not let in.
@@ -368,7 +370,7 @@ impl Access {
                 )));
             };
             if token.revoked_at.is_none() {
-                let caller = Caller { name: token.name, role };
+                let caller = Caller { name: token.name, role, token: Some(token.id) };
                 tokens.insert(token.hash, Holder { token: token.id, caller });
             }
         }
@@ -389,7 +391,7 @@ impl Access {
     pub fn admit(&self, token: Option<&str>) -> Result<Caller, Denied> {
         let tokens = self.current();
         if tokens.is_empty() && self.reach == Reach::Loopback {
-            return Ok(Caller { name: "local".into(), role: Role::Admin });
+            return Ok(Caller { name: "local".into(), role: Role::Admin, token: None });
         }
         let token = token.ok_or(Denied::NoToken)?;
         tokens.get(&hash(token)).map(|holder| holder.caller.clone()).ok_or(Denied::UnknownToken)

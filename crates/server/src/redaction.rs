@@ -40,6 +40,13 @@ impl<'a> Masker<'a> {
         }
     }
 
+    /// Words of which only the beginning was kept.
+    pub fn cut(&self, text: &mut String) {
+        if let std::borrow::Cow::Owned(masked) = self.redactor.text_cut(text) {
+            *text = masked;
+        }
+    }
+
     pub fn maybe(&self, text: &mut Option<String>) {
         if let Some(text) = text {
             self.text(text);

@@ -29,6 +29,7 @@ pub(crate) mod sign_in;
 mod sources;
 mod tabs;
 pub(crate) mod viewer;
+mod zone;
 
 use std::sync::Arc;
 

@@ -12,6 +12,36 @@ pub struct Actor {
     pub request: Option<String>,
 }
 
+/// A page of the log, newest first; what is left empty is not asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditQuery {
+    /// The position of the last entry of the page before.
+    pub before: Option<u64>,
+    pub limit: usize,
+    pub letter: Option<LetterId>,
+    pub incident: Option<IncidentId>,
+    pub redrive: Option<RedriveId>,
+    /// A name, whole.
+    pub actor: Option<String>,
+    /// Of `AuditEntry::action`, whole.
+    pub action: Option<String>,
+}
+
+impl AuditQuery {
+    /// The newest entries, whatever they tell.
+    pub const fn newest(limit: usize) -> AuditQuery {
+        AuditQuery {
+            before: None,
+            limit,
+            letter: None,
+            incident: None,
+            redrive: None,
+            actor: None,
+            action: None,
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditEntry {
     pub position: u64,

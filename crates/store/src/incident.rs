@@ -45,17 +45,24 @@ pub enum IncidentSort {
     LastSeenDesc,
     FirstSeenDesc,
     LettersDesc,
+    /// Letters that are pending or on their way.
+    UnsettledDesc,
 }
 
 impl IncidentSort {
-    pub const ALL: [IncidentSort; 3] =
-        [IncidentSort::LastSeenDesc, IncidentSort::FirstSeenDesc, IncidentSort::LettersDesc];
+    pub const ALL: [IncidentSort; 4] = [
+        IncidentSort::LastSeenDesc,
+        IncidentSort::FirstSeenDesc,
+        IncidentSort::LettersDesc,
+        IncidentSort::UnsettledDesc,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             IncidentSort::LastSeenDesc => "-lastSeenAt",
             IncidentSort::FirstSeenDesc => "-firstSeenAt",
             IncidentSort::LettersDesc => "-count",
+            IncidentSort::UnsettledDesc => "-unsettled",
         }
     }
 

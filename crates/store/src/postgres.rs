@@ -58,7 +58,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
 use crate::event::{Event, EventsKept};
@@ -340,8 +340,8 @@ impl Store for PostgresStore {
         self.committed.all()
     }
 
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        self.readers.read((before, limit), |conn, asked| Box::pin(audit::page(conn, asked.0, asked.1))).await
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
+        self.readers.read(query, |conn, query| Box::pin(audit::page(conn, query))).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {

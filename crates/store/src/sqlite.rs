@@ -50,7 +50,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::watch;
 
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
 use crate::event::{Event, EventsKept};
@@ -375,8 +375,8 @@ impl Store for SqliteStore {
         self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
     }
 
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        self.readers.read(move |conn| audit::page(conn, before, limit)).await
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
+        self.readers.read(move |conn| audit::page(conn, &query)).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {

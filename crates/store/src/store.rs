@@ -8,7 +8,7 @@ use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry};
+use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
@@ -146,7 +146,7 @@ pub trait Store:
     ) -> Result<Result<(), ClaimRefused>, StoreError>;
 
     /// The audit log, newest first, before a position.
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
 
     /// Events after a position, in order.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;

@@ -8,12 +8,14 @@ use crate::answers::{AuditEntry, AuditPage};
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::output::table::{Column, Table};
-use crate::output::{Format, Screen, moment};
+use crate::output::{Format, Screen, moment, shell_word};
 
 const EXAMPLES: &str = "\
 Examples:
   lazaret audit
   lazaret audit --limit 200
+  lazaret audit --letter 019a8b1c-7e00-7000-8000-000000000000
+  lazaret audit --actor anna --action discard
   lazaret audit verify                          whether it is as it was written
   lazaret audit --json | jq -r '.items[] | [.at, .actor, .action, .reason] | @tsv'";
 
@@ -37,6 +39,26 @@ pub struct AuditArgs {
     /// Entries before this position
     #[arg(long, value_name = "POSITION")]
     before: Option<u64>,
+
+    /// Entries about this letter alone; decisions on many at once name a filter instead
+    #[arg(long, value_name = "ID")]
+    letter: Option<String>,
+
+    /// Entries about this incident alone
+    #[arg(long, value_name = "ID")]
+    incident: Option<String>,
+
+    /// Entries about this redrive alone
+    #[arg(long, value_name = "ID")]
+    redrive: Option<String>,
+
+    /// What this person or program did, by its whole name
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+
+    /// Acts of this kind alone, such as discard or letter.revealed
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
 }
 
 pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
@@ -46,6 +68,15 @@ pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyho
     let limit = args.limit.to_string();
     let before = args.before.map(|before| before.to_string());
     let mut query = vec![("limit", limit.as_str())];
+    let wanted = [
+        ("letter", &args.letter),
+        ("incident", &args.incident),
+        ("redrive", &args.redrive),
+        ("actor", &args.actor),
+        ("action", &args.action),
+    ];
+    let wanted = wanted.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    query.extend(wanted.clone());
     query.extend(before.as_ref().map(|before| ("before", before.as_str())));
     let answer = client.get(&["audit"], &query).await?;
     if screen.format == Format::Json {
@@ -54,12 +85,14 @@ pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyho
     }
     let page: AuditPage = answer.read()?;
     if page.items.is_empty() {
-        screen.note("nobody has decided anything yet");
+        let is_narrow = wanted.clone().next().is_some();
+        screen.note(if is_narrow { "no entry is about that" } else { "nobody has decided anything yet" });
         return Ok(Outcome::Done);
     }
     screen.table(&table(&page.items))?;
     if let Some(before) = page.next_before {
-        screen.note(&format!("older: lazaret audit --limit {limit} --before {before}"));
+        let narrow: String = wanted.map(|(name, value)| format!(" --{name} {}", shell_word(value))).collect();
+        screen.note(&format!("older: lazaret audit --limit {limit}{narrow} --before {before}"));
     }
     Ok(Outcome::Done)
 }

@@ -38,6 +38,54 @@ fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
 }
 
 #[test]
+fn a_list_that_was_empty_can_do_everything_once_letters_come() {
+    let server = Server::start();
+    let browser = at(&server, "/letters", Look::DESK);
+    browser.see("No letter waits for a decision.");
+    assert!(!browser.shows("Chosen letters"));
+    report(&server, "order.created", 2);
+    awaits_rows(&browser, 2);
+    browser.see("All 2 letters that match");
+    browser.click(&css("tr[data-letter] input"));
+    browser.find_one(&button("Discard 1 letter"));
+    browser.click(&css("tr[data-letter]:last-child a"));
+    browser.see("Open as a page");
+    // By the keys: what is chosen is meant, not what is open beside it.
+    browser.strike("r");
+    let focused = || browser.script("return document.activeElement.textContent.trim()", &json!([]));
+    browser.wait("the focus on the plan", || (focused() == "Plan a redrive of 1 letter").then_some(()));
+    // And the whole grows with what comes.
+    report(&server, "mail.sent", 1);
+    browser.see("new · show");
+    browser.click(&button("show"));
+    awaits_rows(&browser, 3);
+    browser.click(&css("tr[data-letter] input:checked"));
+    browser.see("All 3 letters that match");
+}
+
+#[test]
+fn clocks_are_those_of_the_reader_and_a_tap_tells_the_exact_time() {
+    let server = Server::start();
+    report(&server, "order.created", 1);
+    let browser = at(&server, "/", Look::PHONE);
+    browser.live_in("America/St_Johns");
+    browser.goto("/");
+    // The server knows it from the second page on. In winter they are three and a half hours behind there.
+    browser.goto("/");
+    browser.see("times in UTC-0");
+    let id = server.json(&["incidents"])["items"][0]["id"].as_str().unwrap().to_owned();
+    browser.goto(&format!("/incidents/{id}"));
+    browser.see("in UTC-0");
+    let time = css("#incident-head time[datetime]");
+    let before = browser.text(&time);
+    browser.click(&time);
+    let exact = browser.text(&time);
+    assert!(before != exact && exact.contains(':') && exact.contains("20"), "{before} became {exact}");
+    browser.click(&time);
+    assert!(!browser.text(&time).contains(':'));
+}
+
+#[test]
 fn a_list_waits_while_somebody_reads_further_down() {
     let server = Server::start();
     report(&server, "order.created", 40);

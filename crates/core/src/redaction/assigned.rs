@@ -111,10 +111,10 @@ pub(super) fn find(rules: &Compiled, text: &str, mut found: impl FnMut(Range<usi
         let sign = at + step;
         at = sign + 1;
         let Some(name) = name_before(text, sign) else { continue };
-        if !rules.keys.has(name) {
+        if !rules.keys.has(&text[name.clone()]) {
             continue;
         }
-        if let Some(value) = value_behind(text, sign, extent(name)) {
+        if let Some(value) = value_behind(text, sign, extent(text, name)) {
             at = value.end;
             found(value);
         }
@@ -122,7 +122,7 @@ pub(super) fn find(rules: &Compiled, text: &str, mut found: impl FnMut(Range<usi
 }
 
 /// The name that ends before a sign, perhaps in quotes; of `spring.datasource.password` the last word.
-fn name_before(text: &str, sign: usize) -> Option<&str> {
+fn name_before(text: &str, sign: usize) -> Option<Range<usize>> {
     let before = text[..sign].trim_end_matches([' ', '\t']).trim_end_matches(['"', '\'', '`', '\\', ']']);
     let bytes = before.as_bytes();
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -134,7 +134,7 @@ fn name_before(text: &str, sign: usize) -> Option<&str> {
         .take_while(|(_, c)| c.is_alphanumeric())
         .last()
         .map_or(start, |(at, _)| at);
-    let name = &before[start..];
+    let name = start..before.len();
     Some(name).filter(|name| !name.is_empty() && name.len() <= limits::REDACTION_NAME_BYTES_MAX)
 }
 
@@ -142,16 +142,21 @@ fn name_before(text: &str, sign: usize) -> Option<&str> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Word,
-    /// To the end of the line: a scheme and what belongs to it, or several cookies.
-    Line,
+    /// To the end of the line: a scheme and what belongs to it, or several cookies. The quote in which the name stands
+    /// too ends it.
+    Line {
+        quote: Option<u8>,
+    },
 }
 
-fn extent(name: &str) -> Extent {
+fn extent(text: &str, name: Range<usize>) -> Extent {
+    let quote = text[..name.start].bytes().next_back().filter(|byte| matches!(byte, b'"' | b'\''));
+    let name = &text[name];
     let ends = |ending: &str| {
         name.len() >= ending.len()
             && name.as_bytes()[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
     };
-    if ends("authorization") || ends("cookie") { Extent::Line } else { Extent::Word }
+    if ends("authorization") || ends("cookie") { Extent::Line { quote } } else { Extent::Word }
 }
 
 fn value_behind(text: &str, sign: usize, extent: Extent) -> Option<Range<usize>> {
@@ -178,18 +183,54 @@ fn value_behind(text: &str, sign: usize, extent: Extent) -> Option<Range<usize>>
     if rest.starts_with(MASK) {
         return None;
     }
-    let line = rest.find(['\n', '\r']).map_or(rest, |end| &rest[..end]);
-    let length = match (extent, line.as_bytes().first()?) {
-        (Extent::Line, _) => line.find(['"', '\'']).unwrap_or(line.len()),
-        (Extent::Word, b'[') => line.find(']').map_or(line.len(), |end| end + 1),
-        (Extent::Word, b'{') => line.find('}').map_or(line.len(), |end| end + 1),
-        (Extent::Word, _) => line
-            .find(|c: char| c.is_whitespace() || matches!(c, '&' | '"' | '\'' | ',' | ';' | '<'))
-            .unwrap_or(line.len()),
+    // Nothing looks farther than its value goes: a text of many names would be read once for each.
+    let end = match (extent, rest.as_bytes().first()?) {
+        (Extent::Line { quote }, _) => {
+            let ends =
+                |c: char| matches!(c, '\n' | '\r') || quote.is_some_and(|quote| c == char::from(quote));
+            rest.find(ends)
+        }
+        (Extent::Word, b'[' | b'{') if is_json(rest) => closed(rest.as_bytes()),
+        (Extent::Word, open @ (b'[' | b'{')) => {
+            let close = if *open == b'[' { ']' } else { '}' };
+            let end = rest.find([close, '\n', '\r']);
+            end.map(|end| if rest[end..].starts_with(close) { end + 1 } else { end })
+        }
+        (Extent::Word, _) => {
+            rest.find(|c: char| c.is_whitespace() || matches!(c, '&' | '"' | '\'' | ',' | ';' | '<'))
+        }
     };
-    let value = &line[..length].trim_end();
+    let value = rest[..end.unwrap_or(rest.len())].trim_end();
     let says_nothing = !value.chars().any(char::is_alphanumeric) || (parted && is_prose(value));
     (!says_nothing).then(|| start..start + value.len())
+}
+
+/// Whether a bracket is that of an object or a list, rather than of a word.
+fn is_json(text: &str) -> bool {
+    let inside = text[1..].trim_start();
+    inside.starts_with('"') || (text.starts_with('[') && inside.starts_with(['[', '{']))
+}
+
+/// Where the bracket that a text begins with is closed: brackets in it are counted, those in quotes are not. One that is
+/// never closed hides all that is behind it.
+fn closed(bytes: &[u8]) -> Option<usize> {
+    let (mut depth, mut quote, mut at) = (0_usize, None, 0);
+    while let Some(byte) = bytes.get(at) {
+        match (quote, byte) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), byte) if open == *byte => quote = None,
+            (Some(_), _) => {}
+            (None, b'"') => quote = Some(b'"'),
+            (None, b'[' | b'{') => depth += 1,
+            (None, b']' | b'}') => depth -= 1,
+            (None, _) => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// Backslashes before a quote that is part of a text in a text; there is one more for every text around.

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// What stands before the last four digits of a masked number.
 pub(super) const DOTS: &str = "•••• ";
 
-const DIGITS_MIN: usize = 13;
+pub(super) const DIGITS_MIN: usize = 13;
 const DIGITS_MAX: usize = 19;
 
 /// Whether these digits are the number of a card.

@@ -12,13 +12,19 @@ pub(super) fn mask<'a>(rules: &Compiled, text: &'a str) -> Cow<'a, str> {
     for field in text.split('&') {
         let start = at;
         at += field.len() + 1;
-        let Some((name, value)) = field.split_once('=') else { continue };
-        let shown = shown(rules, name, value);
-        if let Cow::Owned(shown) = shown {
-            masked.push_str(&text[done..start + name.len() + 1]);
-            masked.push_str(&shown);
-            done = start + field.len();
+        let (name, value) = field.split_once('=').map_or((field, None), |(name, value)| (name, Some(value)));
+        let name_shown = in_words(rules, name);
+        let value_shown = value.map(|value| shown(rules, name, value));
+        if let (Cow::Borrowed(_), None | Some(Cow::Borrowed(_))) = (&name_shown, &value_shown) {
+            continue;
         }
+        masked.push_str(&text[done..start]);
+        masked.push_str(&name_shown);
+        if let Some(value) = value_shown {
+            masked.push('=');
+            masked.push_str(&value);
+        }
+        done = start + field.len();
     }
     if done == 0 {
         return Cow::Borrowed(text);
@@ -32,11 +38,15 @@ fn shown<'a>(rules: &Compiled, name: &str, value: &'a str) -> Cow<'a, str> {
         return Cow::Borrowed(value);
     }
     let name = decoded(name);
-    // `user[password]` is the password of the user.
-    let last = name.trim_end_matches(']').rsplit('[').next().unwrap_or_default();
-    if rules.keys.has(&name) || rules.keys.has(last) {
+    // `user[password]` is the password of the user, `credentials[pin]` a part of the credentials.
+    if rules.keys.has(&name) || name.split(['[', ']']).any(|part| rules.keys.has(part)) {
         return Cow::Owned(MASK.to_owned());
     }
+    in_words(rules, value)
+}
+
+/// What words say, percent-encoded or not.
+fn in_words<'a>(rules: &Compiled, value: &'a str) -> Cow<'a, str> {
     let meant = decoded(value);
     match rules.words(&meant) {
         Cow::Owned(masked) => Cow::Owned(masked.replace(' ', "+").replace('&', "%26")),

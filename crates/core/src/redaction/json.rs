@@ -3,38 +3,60 @@
 //! It never recurses into the text, so that no depth can harm it, and never builds a tree.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::lexer::Lexer;
-use super::{Compiled, MASK, card, places, quoted, unquoted};
+use super::{Compiled, MASK, card, places, quoted, text, unquoted};
 use crate::limits;
 
 /// The text with what is hidden masked; nothing if it is no JSON.
 pub(super) fn mask<'a>(rules: &Compiled, text: &'a str, nesting: u32) -> Option<Cow<'a, str>> {
+    let cuts = cuts(rules, text, nesting)?;
+    if cuts.is_empty() {
+        return Some(Cow::Borrowed(text));
+    }
+    let (mut masked, mut done) = (String::with_capacity(text.len()), 0);
+    for Cut { span, with } in cuts {
+        masked.push_str(&text[done..span.start]);
+        masked.push_str(&with);
+        done = span.end;
+    }
+    masked.push_str(&text[done..]);
+    Some(Cow::Owned(masked))
+}
+
+const BYTE_ORDER: char = '\u{feff}';
+
+/// A value that is not shown, and the JSON that stands in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Cut {
+    pub span: Range<usize>,
+    pub with: String,
+}
+
+/// Everything that is masked, in order; nothing if the text is no JSON.
+pub(super) fn cuts(rules: &Compiled, text: &str, nesting: u32) -> Option<Vec<Cut>> {
+    // Some programs begin a text with the mark of its byte order, which is none of JSON's signs.
+    if let Some(rest) = text.strip_prefix(BYTE_ORDER) {
+        let shifted = |cut: Cut| Cut {
+            span: cut.span.start + BYTE_ORDER.len_utf8()..cut.span.end + BYTE_ORDER.len_utf8(),
+            with: cut.with,
+        };
+        return Some(cuts(rules, rest, nesting)?.into_iter().map(shifted).collect());
+    }
     let places = match rules.paths.as_slice() {
         [] => Vec::new(),
         paths => match places::selected(paths, text) {
             Ok(places) => places,
             // What a path would have selected is not known: nothing of it is shown.
-            Err(places::TooMuch) => return Some(Cow::Owned(quoted(MASK))),
+            Err(places::TooMuch) => return Some(vec![Cut { span: 0..text.len(), with: quoted(MASK) }]),
         },
     };
     let lexer = Lexer { text, at: 0 };
-    let mut scan = Scan {
-        rules,
-        nesting,
-        places: &places,
-        lexer,
-        levels: Vec::new(),
-        hidden: None,
-        masked: String::new(),
-        done: 0,
-    };
+    let mut scan =
+        Scan { rules, nesting, places: &places, lexer, levels: Vec::new(), hidden: None, cuts: Vec::new() };
     scan.document()?;
-    if scan.done == 0 && scan.masked.is_empty() {
-        return Some(Cow::Borrowed(text));
-    }
-    scan.masked.push_str(&text[scan.done..]);
-    Some(Cow::Owned(scan.masked))
+    Some(scan.cuts)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,9 +81,7 @@ struct Scan<'a, 'r> {
     lexer: Lexer<'a>,
     levels: Vec<Level>,
     hidden: Option<Hidden>,
-    /// The text up to `done`, with what was masked.
-    masked: String,
-    done: usize,
+    cuts: Vec<Cut>,
 }
 
 impl<'a> Scan<'a, '_> {
@@ -144,7 +164,11 @@ impl<'a> Scan<'a, '_> {
 
     /// Takes the name of a member, and says whether it hides what is behind it.
     fn name(&mut self) -> Option<Next> {
+        let start = self.lexer.at;
         let name = self.lexer.quoted()?;
+        if self.hidden.is_none() && self.rules.card_numbers {
+            self.name_of_digits(start, name);
+        }
         let hides = self.hidden.is_none() && self.rules.keys.has(&unquoted(name));
         self.lexer.spaces();
         if !self.lexer.take(b':') {
@@ -152,6 +176,20 @@ impl<'a> Scan<'a, '_> {
         }
         self.lexer.spaces();
         Some(Next::Member { hides })
+    }
+
+    /// Masks numbers of cards in a name.
+    fn name_of_digits(&mut self, start: usize, name: &str) {
+        let digits = name.bytes().filter(u8::is_ascii_digit).count();
+        if digits < card::DIGITS_MIN {
+            return;
+        }
+        let meant = unquoted(name);
+        let mut spans = Vec::new();
+        card::find(&meant, |span, shown| spans.push((span, Cow::Owned(shown))));
+        if let Cow::Owned(masked) = text::put(&meant, spans) {
+            self.replace(start, &quoted(&masked));
+        }
     }
 
     /// Masks what was hidden, once it is passed.
@@ -178,14 +216,11 @@ impl<'a> Scan<'a, '_> {
 
     /// Puts a text in the place of what was taken since `start`.
     fn replace(&mut self, start: usize, with: &str) {
-        let end = self.lexer.at;
+        let span = start..self.lexer.at;
         // What is masked already stays as it is.
-        if self.lexer.text[start..end] == *with {
-            return;
+        if self.lexer.text[span.clone()] != *with {
+            self.cuts.push(Cut { span, with: with.to_owned() });
         }
-        self.masked.push_str(&self.lexer.text[self.done..start]);
-        self.masked.push_str(with);
-        self.done = end;
     }
 }
 

@@ -101,9 +101,72 @@ fn credentials_in_words_are_masked() {
         ("card 4242424242424242 declined", "card •••• 4242 declined"),
         ("password = \"unclosed", "password = \"[redacted]"),
         ("pässword_Token=hunter2", "pässword_Token=[redacted]"),
+        ("Authorization: Token token=\"abc123\", x", "Authorization: [redacted]"),
+        ("Cookie: a=\"x\"; session=s3cret\nHost: h", "Cookie: [redacted]\nHost: h"),
+        ("curl -H 'Authorization: Bearer abc' https://h", "curl -H 'Authorization: [redacted]' https://h"),
+        ("{\"credentials\":{\"a\":{\"b\":1},\"pin\":\"9}9\"},\"n\":1", "{\"credentials\":[redacted],\"n\":1"),
+        ("got \"credentials\": {\n \"pin\": \"9999\"\n} there", "got \"credentials\": [redacted] there"),
+        ("token=[abc, def] x", "token=[redacted] x"),
+        ("Unexpected token: { at 3\n  at next (line)", "Unexpected token: [redacted]\n  at next (line)"),
     ] {
         check_text(text, expected);
     }
+}
+
+#[test]
+fn half_a_secret_at_the_end_of_a_cut_text_is_left_out() {
+    for (text, expected) in [
+        ("declined 4242 4242 4242", "declined…"),
+        ("declined 42424242424", "declined…"),
+        ("cannot reach postgres://app:hunter2", "cannot reach…"),
+        ("got <user><password>hunter two", "got <user>…"),
+        ("got <b>x</b> and then some", "got <b>x</b> and then…"),
+        ("jwt eyJhbGciOiJI.eyJz", "jwt…"),
+        ("password=hunter2 was wro", "password=[redacted] was…"),
+        ("", "…"),
+    ] {
+        assert_eq!(redactor().text_cut(text), expected, "{text}");
+    }
+    assert_eq!(redactor().text_cut(&"x".repeat(1_000)).len(), 1_000 - 256 + "…".len());
+    assert_eq!(Redactor::off().text_cut("postgres://app:hunter2"), "postgres://app:hunter2");
+}
+
+#[test]
+fn lines_of_json_are_json() {
+    let redactor = Redactor::new(Rules { paths: vec![Query::parse("$.ssn").unwrap()], ..Rules::default() });
+    let shown = |text: &str| match redactor.body("text/plain", text.as_bytes()) {
+        Shown::Masked(masked) => masked,
+        Shown::Whole(_) => text.to_owned(),
+        Shown::Withheld => "withheld".to_owned(),
+    };
+    assert_eq!(
+        shown("{\"credentials\":{\"a\":{\"b\":1},\"pin\":\"9\"}}\n{\"ssn\":1,\"n\":2}\r\nnone password=x\n"),
+        "{\"credentials\":\"[redacted]\"}\n{\"ssn\":\"[redacted]\",\"n\":2}\r\nnone password=[redacted]\n"
+    );
+    assert_eq!(shown("{\"a\":1}\n{\"b\":2}\n"), "{\"a\":1}\n{\"b\":2}\n");
+    assert_eq!(
+        shown("\u{feff}{\"ssn\":1,\"token\":\"t\"}"),
+        "\u{feff}{\"ssn\":\"[redacted]\",\"token\":\"[redacted]\"}"
+    );
+    assert_eq!(shown("{\"4242424242424242\":{\"a\":1}}"), "{\"•••• 4242\":{\"a\":1}}");
+}
+
+#[test]
+fn forms_hide_in_names_and_bare_fields_too() {
+    let shown = |text: &str| form::mask(redactor().0.as_ref().unwrap(), text).into_owned();
+    assert_eq!(
+        shown("password[]=x&token[0]=y&credentials[pin]=1&a=2"),
+        "password[]=[redacted]&token[0]=[redacted]&credentials[pin]=[redacted]&a=2"
+    );
+    assert_eq!(shown("password: hunter2"), "password:+[redacted]");
+    assert_eq!(shown("a&b=1&&c="), "a&b=1&&c=");
+}
+
+#[test]
+fn masks_are_counted() {
+    assert_eq!(masks(b"a [redacted] b"), 1);
+    assert_eq!(masks("•••• 4242, [redacted][redacted]".as_bytes()), 3);
+    assert_eq!(masks(b""), 0);
 }
 
 #[test]
@@ -206,6 +269,15 @@ fn hostile_texts_are_passed_in_one_go() {
         "password=",
         "password=\"",
         "password=\\\"",
+        "pwd=a ",
+        "pwd=- ",
+        "pwd={ ",
+        "pwd=[\"",
+        "pwd={\"a\":",
+        "token: expired ",
+        "token: {x\n",
+        "cookie: \"",
+        "'authorization: x' ",
         "\\",
         "4",
         "4 ",

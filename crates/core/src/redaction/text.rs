@@ -81,8 +81,24 @@ fn elements(rules: &Compiled, text: &str, spans: &mut Vec<(Range<usize>, Cow<'st
     }
 }
 
+/// At the end of a text that was cut, at most so much may be half of something.
+const TORN_BYTES: usize = 256;
+
+/// A text that was cut, without what may be half of a number, an address, an element or a token: to know these, one has
+/// to see their end.
+pub(super) fn without_torn_end(text: &str) -> &str {
+    let from = text.floor_char_boundary(text.len().saturating_sub(TORN_BYTES));
+    let tail = &text[from..];
+    // An element whose end tag is not there.
+    let open = tail.rfind('<').filter(|at| !tail[*at..].starts_with("</"));
+    let word = tail.rfind(char::is_whitespace).unwrap_or(0);
+    let kept = &text[..from + open.map_or(word, |open| open.min(word))];
+    // Groups of digits that may be the beginning of a number.
+    kept.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, ' ' | '-')).trim_end()
+}
+
 /// Puts masks in the place of spans; those that overlap become one.
-fn put<'a>(text: &'a str, mut spans: Vec<(Range<usize>, Cow<'static, str>)>) -> Cow<'a, str> {
+pub(super) fn put<'a>(text: &'a str, mut spans: Vec<(Range<usize>, Cow<'static, str>)>) -> Cow<'a, str> {
     if spans.is_empty() {
         return Cow::Borrowed(text);
     }

@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Extension, Path, State};
 use http::StatusCode;
-use lazaret_core::id::TokenId;
+use lazaret_core::id::{IncidentId, LetterId, RedriveId, TokenId};
 use lazaret_core::limits;
+use lazaret_store::audit::AuditQuery;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -43,7 +44,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, Extension(caller): Extension
     })
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, ToSchema, Default)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditList {
     pub items: Vec<AuditBody>,
@@ -58,15 +59,25 @@ pub(crate) struct AuditList {
     tag = "administration",
     params(
         ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("before" = Option<u64>, Query, description = "`nextBefore` of the page before")
+        ("before" = Option<u64>, Query, description = "`nextBefore` of the page before"),
+        ("letter" = Option<String>, Query, description = "Entries about this letter alone; decisions on many at once name a filter"),
+        ("incident" = Option<String>, Query, description = "Entries about this incident alone"),
+        ("redrive" = Option<String>, Query, description = "Entries about this redrive alone"),
+        ("actor" = Option<String>, Query, description = "What this person or program did, by its whole name"),
+        ("action" = Option<String>, Query, description = "Acts of this kind, such as `discard` or `letter.revealed`")
     ),
     responses((status = 200, body = AuditList))
 )]
 pub(crate) async fn audit(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<AuditList>, Problem> {
-    let (mut limit, mut before) = (limits::PAGE_ROWS, None);
+    let mut query = AuditQuery::newest(limits::PAGE_ROWS);
     for (key, value) in pairs?.0 {
         match key.as_str() {
-            "limit" => limit = parse_limit(&value, limits::PAGE_ROWS_MAX)?,
+            "limit" => query.limit = parse_limit(&value, limits::PAGE_ROWS_MAX)?,
+            "letter" => query.letter = Some(LetterId::parse(&value)?),
+            "incident" => query.incident = Some(IncidentId::parse(&value)?),
+            "redrive" => query.redrive = Some(RedriveId::parse(&value)?),
+            "actor" => query.actor = Some(value),
+            "action" => query.action = Some(value),
             "before" => {
                 let position = value.parse::<u64>().map_err(|_| {
                     Problem::new(
@@ -74,12 +85,16 @@ pub(crate) async fn audit(State(app): State<Arc<App>>, pairs: Pairs) -> Result<J
                         format!("before must be a position, got `{}`", shown(&value)),
                     )
                 })?;
-                before = Some(position);
+                query.before = Some(position);
             }
-            _ => return Err(unknown_parameter(&key, &["limit", "before"])),
+            _ => {
+                let known = ["limit", "before", "letter", "incident", "redrive", "actor", "action"];
+                return Err(unknown_parameter(&key, &known));
+            }
         }
     }
-    let entries = app.store.audit(before, limit).await?;
+    let limit = query.limit;
+    let entries = app.store.audit(query).await?;
     let next_before = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.position);
     let masker = Masker::new(&app.redactor);
     let mut items: Vec<AuditBody> = entries.into_iter().map(AuditBody::from).collect();

@@ -79,7 +79,7 @@ pub(crate) async fn place(
     let status = if hold.state == HoldState::Placing { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("/api/v1/holds/{id}"))
         .unwrap_or(HeaderValue::from_static("/api/v1/holds"));
-    Ok((status, [(header::LOCATION, location)], Json(HoldRecordBody::from(hold))))
+    Ok((status, [(header::LOCATION, location)], Json(shown_hold(&app, hold))))
 }
 
 /// What is to be held; exactly one way of saying it.
@@ -327,7 +327,7 @@ pub(crate) async fn release(
     }
     let hold = found(&app, id).await?;
     let status = if hold.state == HoldState::Releasing { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(HoldRecordBody::from(hold))))
+    Ok((status, Json(shown_hold(&app, hold))))
 }
 
 /// The holds that a letter is under, oldest first.

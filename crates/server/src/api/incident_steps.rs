@@ -16,6 +16,7 @@ use lazaret_core::incident::Unmoved;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, BadRca, Document, Fix, FixKind};
+use lazaret_core::redaction::{Redactor, masks};
 use lazaret_store::incident::{IncidentDetail, IncidentStep, IncidentStepped};
 use serde_json::Value;
 
@@ -116,7 +117,26 @@ pub(crate) async fn diagnose(asking: Asking, body: Result<Bytes, BytesRejection>
     let category = word("category", &fields.needed_text("category")?, Category::parse, &known)?;
     let (cause, remedy) = (fields.kept_text("rootCause")?, fields.kept_text("remediation")?);
     fields.end()?;
+    refuse_masks(&asking, &cause, &remedy).await?;
     asking.take(IncidentStep::Diagnose(Analysis::new(category, &cause, &remedy)?)).await
+}
+
+/// Refuses a revision that was made from what is shown of the one before: it would keep the masks for good.
+async fn refuse_masks(asking: &Asking, cause: &str, remedy: &str) -> Result<(), Problem> {
+    if asking.app.redactor.is_off() || masks(cause.as_bytes()) + masks(remedy.as_bytes()) == 0 {
+        return Ok(());
+    }
+    let before = find(&asking.app, asking.id).await?.record.rcas.pop().map(|rca| rca.analysis);
+    let held = |of: fn(&Analysis) -> &str| before.as_ref().map_or(0, |it| masks(of(it).as_bytes()));
+    for (field, text, held) in
+        [("rootCause", cause, held(|it| &it.root_cause)), ("remediation", remedy, held(|it| &it.remediation))]
+    {
+        if masks(text.as_bytes()) > held {
+            return Err(bad(field, "holds a mask that stands for something hidden")
+                .hint("say it in other words: secrets do not belong into an analysis"));
+        }
+    }
+    Ok(())
 }
 
 /// Names the fix: a change that is deployed, or the decision of an approver.
@@ -232,22 +252,29 @@ pub(crate) async fn document(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
-    let text = document_of(&find(&app, parse_incident(id)?).await?);
+    let text = document_of(find(&app, parse_incident(id)?).await?, &app.redactor);
     let markdown = HeaderValue::from_static("text/markdown; charset=utf-8");
     let headers = [
         (header::CONTENT_TYPE, markdown),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
-    Ok((headers, app.redactor.text(&text).into_owned()).into_response())
+    Ok((headers, text).into_response())
 }
 
-/// The same as a text.
-pub(crate) fn document_of(detail: &IncidentDetail) -> String {
-    let (incident, record) = (&detail.incident, &detail.record);
-    let error = match incident.template.as_str() {
+/// The same as a text. What is hidden is masked before it is written, while it still looks as it is known.
+pub(crate) fn document_of(detail: IncidentDetail, redactor: &Redactor) -> String {
+    let (incident, mut record) = (detail.incident, detail.record);
+    let hide = |text: &mut String| *text = redactor.text(text).into_owned();
+    for rca in &mut record.rcas {
+        hide(&mut rca.analysis.root_cause);
+        hide(&mut rca.analysis.remediation);
+    }
+    record.fixes.iter_mut().for_each(|fix| hide(&mut fix.reference));
+    let mut error = match incident.template.as_str() {
         "" => incident.error_type.clone(),
         template => format!("{}: {template}", incident.error_type),
     };
+    hide(&mut error);
     Document {
         letter_type: &incident.letter_type,
         opened_at: incident.first_seen_at,

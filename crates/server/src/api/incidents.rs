@@ -248,6 +248,7 @@ const fn order(sort: IncidentSort) -> u8 {
         IncidentSort::LastSeenDesc => 16,
         IncidentSort::FirstSeenDesc => 17,
         IncidentSort::LettersDesc => 18,
+        IncidentSort::UnsettledDesc => 19,
     }
 }
 

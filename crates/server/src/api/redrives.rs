@@ -67,7 +67,7 @@ pub(crate) async fn plan(
     };
     let planned = redrive::plan(&app, request).await?;
     let location = location(planned.redrive.id);
-    let body = RedriveBody::new(planned.redrive, Some(planned.plan));
+    let body = hidden(&app, RedriveBody::new(planned.redrive, Some(planned.plan)));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(body)))
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn launch(
     let by = actor(&caller, &request);
     let request = LaunchRequest { count, wanted, break_glass, glass: glass(&caller), by };
     let redrive = redrive::launch(&app, id, request).await?;
-    Ok(accepted(redrive, StatusCode::ACCEPTED))
+    Ok(accepted(&app, redrive, StatusCode::ACCEPTED))
 }
 
 /// Whether the caller may pass the gate by force.
@@ -112,9 +112,15 @@ pub(crate) fn glass(caller: &Caller) -> Glass {
 }
 
 /// A redrive with its address.
-pub(crate) fn accepted(redrive: Redrive, status: StatusCode) -> Located<RedriveBody> {
+pub(crate) fn accepted(app: &App, redrive: Redrive, status: StatusCode) -> Located<RedriveBody> {
     let location = location(redrive.id);
-    (status, [(header::LOCATION, location)], Json(RedriveBody::whole(redrive)))
+    (status, [(header::LOCATION, location)], Json(hidden(app, RedriveBody::whole(redrive))))
+}
+
+/// As it is shown: another person may have planned it, with words that are not for everyone.
+fn hidden(app: &App, mut body: RedriveBody) -> RedriveBody {
+    body.hide(&Masker::new(&app.redactor));
+    body
 }
 
 fn location(id: RedriveId) -> HeaderValue {
@@ -243,8 +249,7 @@ pub(crate) async fn show(
     let id = parse_redrive(id)?;
     match app.store.redrive(id).await? {
         Some(redrive) => {
-            let mut body = RedriveBody::whole(redrive);
-            body.hide(&Masker::new(&app.redactor));
+            let body = hidden(&app, RedriveBody::whole(redrive));
             Ok(Json(body))
         }
         None => Err(redrive::NotRedriven::Unknown(id).into()),
@@ -340,7 +345,7 @@ pub(crate) async fn settle(
     let said = word("outcome", &fields.needed_text("outcome")?, said, &["sent", "unclaim"])?;
     fields.end()?;
     let redrive = redrive::settle(&app, id, letter, said, actor(&caller, &request)).await?;
-    Ok(Json(RedriveBody::whole(redrive)))
+    Ok(Json(hidden(&app, RedriveBody::whole(redrive))))
 }
 
 /// What a person does to a run, by its name in the address.
@@ -402,5 +407,5 @@ pub(crate) async fn step(
         return Err(NotRedriven::GlassForbidden.into());
     }
     let redrive = redrive::step(&app, id, step, actor(&caller, &request)).await?;
-    Ok(Json(RedriveBody::whole(redrive)))
+    Ok(Json(hidden(&app, RedriveBody::whole(redrive))))
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use lazaret_core::id::LetterId;
-use lazaret_core::redaction::{MASK, Redactor};
+use lazaret_core::redaction::{MASK, Redactor, masks};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -68,30 +68,36 @@ pub(crate) async fn retry(
         redriven => redriven?,
     };
     let status = if redrive.finished_at.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(accepted(redrive, status))
+    Ok(accepted(&app, redrive, status))
 }
 
 /// Refuses an edit that was made from what is shown instead of from what is there: it would send the mask on.
 async fn refuse_masks(app: &App, id: LetterId, edit: &Edited) -> Result<(), Problem> {
-    let holds_mask = |bytes: &[u8]| bytes.windows(MASK.len()).any(|part| part == MASK.as_bytes());
     let made_from_shown = |field: &str| {
-        bad(field, format!("holds `{MASK}`, which stands for a value that is masked")).hint(
+        bad(field, format!("holds a mask, `{MASK}` or `•••• 1234`, that the original does not hold")).hint(
             "put the value itself there; who may reveal gets the letter as it is with `reveal=` and a reason",
         )
     };
-    if app.redactor.is_off() {
-        return Ok(());
-    }
-    if let Some((name, _)) = edit.headers.iter().find(|(_, value)| value.as_deref() == Some(MASK)) {
-        return Err(made_from_shown(&format!("edit.headers.{}", crate::raw_json::shown(name))));
-    }
-    if !edit.body.as_deref().is_some_and(holds_mask) {
+    let is_masked = |text: &str| masks(text.as_bytes()) > 0;
+    let in_headers = edit.headers.iter().any(|(_, value)| value.as_deref().is_some_and(is_masked));
+    let in_body = edit.body.as_deref().is_some_and(|body| masks(body) > 0);
+    if app.redactor.is_off() || !(in_headers || in_body) {
         return Ok(());
     }
     let original = app.store.original(id, None).await?;
-    match original.is_some_and(|original| holds_mask(original.envelope.body())) {
-        true => Ok(()),
-        false => Err(made_from_shown("edit.body")),
+    let envelope = original.as_ref().map(|original| &original.envelope);
+    for (name, value) in &edit.headers {
+        let before = envelope.map_or(&[][..], |envelope| envelope.headers());
+        let before = before.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let before: usize = before.map(|(_, value)| masks(value.as_bytes())).sum();
+        if value.as_ref().is_some_and(|value| masks(value.as_bytes()) > before) {
+            return Err(made_from_shown(&format!("edit.headers.{}", crate::raw_json::shown(name))));
+        }
+    }
+    let before = envelope.map_or(0, |envelope| masks(envelope.body()));
+    match edit.body.as_ref().is_some_and(|body| masks(body) > before) {
+        true => Err(made_from_shown("edit.body")),
+        false => Ok(()),
     }
 }
 

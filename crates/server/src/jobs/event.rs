@@ -3,6 +3,7 @@
 use lazaret_core::job::Job;
 use lazaret_core::job::failure::Verdict;
 use lazaret_core::limits;
+use lazaret_core::redaction::untorn;
 use lazaret_core::time::Time;
 use lazaret_store::job::JobEvent;
 use serde_json::{Map, Value, json};
@@ -100,7 +101,11 @@ fn told(kind: &'static str, data: Map<String, Value>) -> JobEvent {
 
 fn last_error(job: &Job) -> Value {
     let Some(error) = job.errors.last() else { return Value::Null };
-    let message: String = error.message.chars().take(limits::JOB_EVENT_MESSAGE_CHARS).collect();
+    let message = match error.message.char_indices().nth(limits::JOB_EVENT_MESSAGE_CHARS) {
+        // What is masked later is known by its end, too.
+        Some((end, _)) => format!("{}…", untorn(&error.message[..end])),
+        None => error.message.clone(),
+    };
     let code = error.code.as_ref().unwrap_or(&error.error_type);
     json!({
         "code": code,

@@ -12,8 +12,9 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::cursor;
+use lazaret_core::filter::Filter;
 use lazaret_core::job::reenqueue::read_override;
-use lazaret_core::redaction::MASK;
+use lazaret_core::redaction::{MASK, masks};
 use lazaret_core::retention::{Effective, MaxCount};
 use lazaret_store::page::Total;
 use serde::Serialize;
@@ -25,6 +26,7 @@ use super::problem::{Code, Problem};
 use super::{Answer, Pairs, Part, Text, job_value, shown_job};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
+use crate::api::reveal;
 use crate::app::App;
 use crate::jobs::SOURCE;
 use crate::jobs::dead::{self, DeadPage, Place};
@@ -74,17 +76,28 @@ struct AdminList {
 }
 
 /// Newest death first unless asked otherwise, by offset or by cursor.
-pub(super) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    pairs: Pairs,
+) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let (jobs, pagination) = page(&app, &read::list(&pairs)?).await?;
+    let listed = read::list(&pairs)?;
+    may_ask(&app, &caller, &listed.filter)?;
+    let (jobs, pagination) = page(&app, &listed).await?;
     let body = JobList { jobs, total: pagination.total, pagination };
     Ok(Answer(StatusCode::OK, body).into_response())
 }
 
 /// The same by numbered pages.
-pub(super) async fn admin_list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Response, Problem> {
+pub(super) async fn admin_list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    pairs: Pairs,
+) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
     let Listed { filter, sort, paging: numbered } = read::admin_list(&pairs)?;
+    may_ask(&app, &caller, &filter)?;
     let paging = Paging { limit: numbered.per_page, offset: numbered.offset()?, cursor: None };
     let (items, pagination) = page(&app, &Listed { filter, sort, paging }).await?;
     if pagination.cut_short {
@@ -97,6 +110,17 @@ pub(super) async fn admin_list(State(app): State<Arc<App>>, pairs: Pairs) -> Res
     let pagination = Pagination { page, per_page, next_cursor: None, ..pagination };
     let body = AdminList { items, total: pagination.total, pagination };
     Ok(Answer(StatusCode::OK, body).into_response())
+}
+
+/// Refuses a filter whose answer would tell what is masked, to those who may not reveal.
+fn may_ask(app: &App, caller: &Caller, filter: &Filter) -> Result<(), Problem> {
+    reveal::may_ask(app, caller, filter).map_err(|refused| {
+        let problem = Problem::new(Code::Forbidden, refused.text());
+        match refused.advice() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    })
 }
 
 async fn page(app: &App, listed: &Listed<Paging>) -> Result<(Vec<Box<RawValue>>, Pagination), Problem> {
@@ -151,14 +175,15 @@ pub(super) async fn retry(
 
 /// Refuses changes that were made from what is shown instead of from what is there: a worker would get the mask.
 async fn refuse_masks(app: &App, id: &str, changes: &str) -> Result<(), Problem> {
-    if app.redactor.is_off() || !changes.contains(MASK) {
+    let masked = masks(changes.as_bytes());
+    if app.redactor.is_off() || masked == 0 {
         return Ok(());
     }
     let job = dead::show(app, id).await?;
-    if job.args.contains(MASK) || job.meta.contains(MASK) {
+    if masked <= masks(job.args.as_bytes()) + masks(job.meta.as_bytes()) {
         return Ok(());
     }
-    let message = format!("`{MASK}` stands for a value that is masked");
+    let message = format!("a mask, `{MASK}` or `•••• 1234`, stands for a value that is not shown");
     Err(Problem::new(Code::InvalidRequest, message)
         .hint("put the value itself there, or leave the arguments as they are"))
 }

@@ -43,6 +43,8 @@ struct Alerts {
     firing: Vec<Alert>,
     /// What was looked at, and how it stands.
     watched: Vec<Watched>,
+    /// Whether the audit log was read for it, which is not done again with every event.
+    verified: bool,
 }
 
 /// Something that a person should know.
@@ -123,10 +125,11 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     blocked_rules(&app, &mut look).await?;
     jobs(&app, &mut look).await?;
     index(&app, &mut look).await?;
-    chain(&app, asked.get("check") == Some("audit"), &mut look).await?;
+    let verified = asked.get("check") == Some("audit");
+    chain(&app, verified, &mut look).await?;
     look.firing.sort_by_key(|alert| alert.level);
     let shell = Shell::new(&app, &viewer, "Alerts", "/alerts").await?;
-    Ok(Page(Alerts { shell, firing: look.firing, watched: look.watched }).into_response())
+    Ok(Page(Alerts { shell, firing: look.firing, watched: look.watched, verified }).into_response())
 }
 
 /// What is wrong and does not stand on the overview by itself, the worst first. Each of these is a short look.

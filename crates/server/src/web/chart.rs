@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use super::format::{escaped, grouped};
 
-pub(crate) use axis::{Tick, moment};
+pub(crate) use axis::{Tick, clock, moment};
 pub(crate) use course::{Figure, days, hours};
 pub(crate) use line::line;
 pub(crate) use story::{Mark, story};

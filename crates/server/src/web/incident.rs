@@ -28,6 +28,7 @@ use super::frame::Page;
 use super::overview::{Run, asking};
 use super::shell::Shell;
 use super::viewer::{Theme, Viewer};
+use super::zone::Zone;
 use crate::api::incident_steps::document_of;
 use crate::api::incidents::{find, parse_incident, whole};
 use crate::api::letters;
@@ -76,6 +77,7 @@ struct IncidentPage {
     document: String,
     typed: Typed,
     refused: Option<Step>,
+    zone: Zone,
 }
 
 impl IncidentPage {
@@ -107,7 +109,7 @@ async fn page(
     refused: Option<Refused>,
 ) -> Result<Response, Problem> {
     let detail = find(&app, parse_incident(Ok(Path(id)))?).await?;
-    let document = document::html(&app.redactor.text(&document_of(&detail)));
+    let document = document::html(&document_of(detail.clone(), &app.redactor));
     let mut entry = whole(&app, detail).await?;
     let mut timeline = std::mem::take(&mut entry.record.timeline);
     timeline.reverse();
@@ -126,8 +128,8 @@ async fn page(
         next: Next::of(&entry, gate.as_ref()),
         hindrances: Hindrances::of(viewer, &entry, gate.as_ref()),
         pending: format!("incident:{id} status:pending"),
-        hours: chart::hours("hours", &entry.series.points, until, HOURS),
-        days: chart::days("days", &entry.series.points, until, DAYS),
+        hours: chart::hours("hours", &entry.series.points, until, HOURS, viewer.zone),
+        days: chart::days("days", &entry.series.points, until, DAYS, viewer.zone),
         reach: reach::of(&entry),
         letters,
         timeline,
@@ -135,6 +137,7 @@ async fn page(
         typed: Typed::of(&entry, refused.as_ref()),
         refused: refused.map(|refused| refused.step),
         document,
+        zone: viewer.zone,
         runs: std::mem::take(&mut entry.record.redrives).into_iter().map(Run::new).collect(),
         shell,
         entry,

@@ -18,6 +18,7 @@ use super::format::{encoded, grouped};
 use super::frame::Page;
 use super::shell::{Shell, UNSETTLED};
 use super::viewer::{Theme, Viewer};
+use super::zone::Zone;
 use crate::api::incidents;
 use crate::api::letters::Pairs;
 use crate::api::problem::Problem;
@@ -71,7 +72,7 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
         next: list.next_cursor.map(|cursor| asked.address(&[("cursor", &cursor)])),
         later: !asked.get("cursor").is_empty(),
         total: list.total,
-        cards: list.items.into_iter().map(Card::new).collect(),
+        cards: list.items.into_iter().map(|body| Card::new(body, viewer.zone)).collect(),
         asked,
     };
     Ok((status, Page(page)).into_response())
@@ -133,6 +134,7 @@ impl Asked {
             IncidentSort::LastSeenDesc => "last seen first",
             IncidentSort::FirstSeenDesc => "newest first",
             IncidentSort::LettersDesc => "most letters first",
+            IncidentSort::UnsettledDesc => "most left to do first",
         };
         let asked =
             if self.get("sort").is_empty() { IncidentSort::default().name() } else { self.get("sort") };
@@ -179,24 +181,25 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    pub fn new(body: IncidentBody) -> Card {
-        Card { spark: chart::sparkline(&body.sparkline.arrived, &label(&body.sparkline)), body }
+    pub fn new(body: IncidentBody, zone: Zone) -> Card {
+        Card { spark: chart::sparkline(&body.sparkline.arrived, &label(&body.sparkline, zone)), body }
     }
 }
 
 /// A sparkline in words.
-pub(crate) fn label(sparkline: &Sparkline) -> String {
+fn label(sparkline: &Sparkline, zone: Zone) -> String {
     let all: u64 = sparkline.arrived.iter().sum();
     let hours = sparkline.arrived.len();
     let most = sparkline.arrived.iter().enumerate().max_by_key(|(_, count)| **count);
     let from = Time::parse(&sparkline.from).ok();
     match (most, from) {
         (Some((at, most)), Some(from)) if *most > 0 => {
-            let at = chart::moment(from.plus_ms(i64::try_from(at).unwrap_or(0) * 3_600_000));
+            let at = chart::moment(zone.local(from.plus_ms(i64::try_from(at).unwrap_or(0) * 3_600_000)));
             format!(
-                "Deaths in the last {hours} hours: {}, at most {} in the hour of {at} UTC",
+                "Deaths in the last {hours} hours: {}, at most {} in the hour of {at} {}",
                 grouped(all),
-                grouped(*most)
+                grouped(*most),
+                zone.name()
             )
         }
         (_, _) => format!("No deaths in the last {hours} hours"),

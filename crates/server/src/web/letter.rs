@@ -83,6 +83,8 @@ struct LetterPage {
     attempts: Attempts,
     /// A picture of all that happened to it.
     story: Option<String>,
+    /// By whose clock the picture is.
+    zone: String,
     edits: Vec<EditRow>,
     doors: Doors,
     typed: Typed,
@@ -208,7 +210,12 @@ async fn render(
         headers,
         headers_left_out,
         attempts: Attempts::new(&entry.retry_history, &rules),
-        story: chart::story(&happenings(&entry), "Attempts, deaths and redrives of this letter over time"),
+        story: chart::story(
+            &happenings(&entry),
+            "Attempts, deaths and redrives of this letter over time",
+            viewer.zone,
+        ),
+        zone: viewer.zone.name(),
         edits: edit::rows(&entry.edits),
         doors,
         typed: typed.unwrap_or_default(),

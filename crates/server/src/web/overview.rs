@@ -92,7 +92,7 @@ async fn show(
     }
     let lines = series::series(State(Arc::clone(&app)), asking(&[])).await?.0;
     let unsettled = super::incidents::unsettled();
-    let largest = [("state", unsettled.as_str()), ("sort", "-count"), ("limit", INCIDENTS_SHOWN)];
+    let largest = [("state", unsettled.as_str()), ("sort", "-unsettled"), ("limit", INCIDENTS_SHOWN)];
     let open = incidents::list(State(Arc::clone(&app)), asking(&largest)).await?.0;
     let states = RunState::ALL.into_iter().filter(|state| state.is_unfinished()).map(RunState::name);
     let states = states.collect::<Vec<_>>().join(",");
@@ -103,8 +103,8 @@ async fn show(
     let points = lines.items.first().map_or(&[][..], |line| &line.points);
     let until = Time::parse(&lines.until).unwrap_or(shell.now);
     Ok(Page(Overview {
-        flow: chart::hours("flow", points, until, FLOW_HOURS),
-        incidents: open.items.into_iter().map(Card::new).collect(),
+        flow: chart::hours("flow", points, until, FLOW_HOURS, viewer.zone),
+        incidents: open.items.into_iter().map(|body| Card::new(body, viewer.zone)).collect(),
         more_runs: running.next_cursor.is_some(),
         runs: running.items.into_iter().map(Run::new).collect(),
         sources: sources.items.into_iter().map(SourceLine::new).collect(),

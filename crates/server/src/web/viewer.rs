@@ -14,6 +14,7 @@ use crate::api::problem::{Code, Problem};
 use crate::api::wire::hex;
 use crate::app::App;
 use crate::sessions;
+use crate::web::zone::{ZONE, Zone};
 
 /// What marks a browser that nobody signed in with: forms have to know that they come from it.
 pub(crate) const VISITOR: &str = "lazaret_visitor";
@@ -61,6 +62,7 @@ pub(crate) struct Viewer {
     /// What a form has to carry to be believed.
     pub csrf: String,
     pub theme: Theme,
+    pub zone: Zone,
     /// Whether everyone on this machine is let in.
     pub open: bool,
     /// What was done last.
@@ -98,6 +100,7 @@ impl FromRequestParts<Arc<App>> for Viewer {
             session: parts.extensions.get::<StoredSession>().cloned(),
             csrf: csrf(parts),
             theme: cookie(parts, THEME).and_then(|text| Theme::parse(&text)).unwrap_or_default(),
+            zone: cookie(parts, ZONE).and_then(|text| Zone::parse(&text)).unwrap_or_default(),
             open: app.access.is_open(),
             notice: notice(parts).and_then(|text| crate::web::frame::read_notice(&text)),
         })

@@ -357,6 +357,8 @@ async fn a_stream_does_not_outlive_its_token() {
     request.headers_mut().insert(header::AUTHORIZATION, bearer.parse().unwrap());
     let body = router.clone().oneshot(request).await.unwrap().into_body();
     let mut stream = Stream { body, text: String::new() };
+    // Another of the same name and role is another token.
+    app.post("/api/v1/tokens", &json!({"name": "v", "role": "viewer"})).await.expect(201);
     let id = viewer["id"].as_str().unwrap();
     app.delete(&format!("/api/v1/tokens/{id}")).await;
     let told = stream.next_told().await.unwrap();

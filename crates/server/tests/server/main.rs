@@ -63,6 +63,7 @@ mod web;
 mod web_alerts;
 mod web_archive;
 mod web_audit;
+mod web_edit;
 mod web_hostile;
 mod web_incidents;
 mod web_jobs;

@@ -6,12 +6,14 @@ use lazaret_core::id::LetterId;
 use lazaret_server::access::{PERMISSIONS, Permission};
 use lazaret_server::config::Config;
 use lazaret_store::Store;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::sqlite::Mode;
 use serde_json::{Value, json};
 
 use super::ojs::{fetch, id, nack, push};
 use super::redrive_rig::{Rig, Scripted, at_once, configured, plain};
 use super::rig::{Answer, TestApp};
+use super::web::Browser;
 
 /// Stands in every value that nobody may see.
 const SECRET: &str = "hush";
@@ -71,6 +73,8 @@ struct Full {
     archived: String,
     job: String,
     incident: String,
+    /// An incident like that one.
+    alike: String,
     operation: String,
     hold: String,
     redrive: String,
@@ -99,9 +103,21 @@ async fn full() -> Full {
     let incident = app.get(&path(&letter)).await.expect(200)["incidentId"].as_str().unwrap().to_owned();
     let note = json!({"text": "api_key=hush-26"});
     app.post(&format!("/api/v1/incidents/{incident}/notes"), &note).await.expect(200);
+    let analysis = json!({
+        "category": "infrastructure",
+        "rootCause": "the vault gave <password>hush-40</password> where password: hush-41 was due",
+        "remediation": "rotate it, api_key=hush-42, and deploy the vault's client again",
+    });
+    app.post(&format!("/api/v1/incidents/{incident}/rca"), &analysis).await.expect(200);
+    let fix = json!({"kind": "deployed", "reference": "PR 1, token=hush-43"});
+    app.post(&format!("/api/v1/incidents/{incident}/fix"), &fix).await.expect(200);
+    let mut alike = entry("e-4");
+    alike["originalEvent"]["pattern"] = "user.removed".into();
+    let alike = app.report(&alike).await;
+    let alike = app.get(&path(&alike)).await.expect(200)["incidentId"].as_str().unwrap().to_owned();
     let job = dead_job(&app).await;
     let redrive = planned["id"].as_str().unwrap().to_owned();
-    Full { app, admin, letter, archived, job, incident, operation, hold, redrive }
+    Full { app, admin, letter, archived, job, incident, alike, operation, hold, redrive }
 }
 
 /// A job that died with its secrets.
@@ -131,6 +147,13 @@ impl Full {
             ("/api/v1/holds/", &self.hold),
             ("/api/v1/redrives/", &self.redrive),
             ("/ojs/", &self.job),
+            ("/letters/", &self.letter),
+            ("/incidents/", &self.incident),
+            ("/redrives/", &self.redrive),
+            ("/archive/", &self.archived),
+            ("/operations/", &self.operation),
+            ("/rules/holds/", &self.hold),
+            ("/jobs/", &self.job),
         ];
         let id = known.iter().find(|(begin, _)| route.starts_with(begin)).map_or("x", |(_, id)| id.as_str());
         let name = if route.starts_with("/ojs/") { "mails" } else { "report" };
@@ -184,8 +207,19 @@ async fn nothing_that_is_hidden_is_in_any_answer_to_a_viewer() {
         "/ojs/v1/dead-letter",
         "/ojs/v1/dead-letter/{id}",
         "/ojs/v1/admin/dead-letter",
+        "/letters/{id}",
+        "/incidents/{id}",
+        "/redrives/{id}",
+        "/archive/{id}",
+        "/jobs/{id}",
     ] {
         assert!(shown.contains(&route), "{route} was not walked through");
+    }
+    for path in [format!("/api/v1/incidents/{}", full.alike), format!("/incidents/{}", full.alike)] {
+        let answer = full.app.get(&path).await;
+        tells_nothing(&path, &answer);
+        let text = String::from_utf8_lossy(&answer.bytes);
+        assert!(text.contains("the vault"), "what fixed a similar one is told: {text}");
     }
     // A stream says the same.
     let masked = full.app.get(&format!("/api/v1/dead-letters/{}", full.letter)).await.expect(200);
@@ -278,7 +312,7 @@ async fn what_is_stored_sent_and_exported_is_what_was_captured() {
     assert_eq!(String::from_utf8(kept(second).await).unwrap(), bytes);
     let exported = rig.test.get("/api/v1/export").await;
     assert!(String::from_utf8_lossy(&exported.bytes).contains("hush-17"), "an export is whole");
-    let log = rig.test.store.audit(None, 1).await.unwrap();
+    let log = rig.test.store.audit(AuditQuery::newest(1)).await.unwrap();
     assert_eq!(log[0].action, "letters.exported");
     rig.test.check().await;
 }
@@ -321,6 +355,26 @@ async fn a_filter_does_not_answer_what_is_masked() {
     app.post("/api/v1/dead-letters/resolve", &by_filter).await.problem(403, "forbidden");
     app.post("/api/v1/redrives/plan", &by_filter).await.problem(403, "forbidden");
     app.post("/api/v1/archive/restore", &json!({"filter": body, "count": 1})).await.problem(403, "forbidden");
+    for query in ["args_path=$[?@.password%20%3E%3D%20'h']", "args=$..password"] {
+        for route in ["/ojs/v1/dead-letter", "/ojs/v1/admin/dead-letter"] {
+            assert_eq!(app.get(&format!("{route}?{query}")).await.status, 403, "{route}?{query}");
+        }
+        let many = app.post(&format!("/ojs/v1/dead-letter/retry?{query}"), &json!({"confirm": true})).await;
+        assert_eq!(many.status, 403, "{query}");
+    }
+    let browser = Browser::default();
+    browser.sign_in(&app, app.token.as_deref().unwrap()).await;
+    let asked_by_form = "path:$.payload.password=hush-1";
+    for (page, action, fields) in [
+        ("/letters", "/letters/confirm", &[("all", "1"), ("action", "resolve"), ("q", asked_by_form)][..]),
+        ("/letters", "/letters/bulk", &[("all", "1"), ("action", "resolve"), ("q", asked_by_form)]),
+        ("/redrives/new", "/redrives/new", &[("q", asked_by_form)]),
+    ] {
+        let answer = browser.submit(&app, page, action, fields).await;
+        let text = Browser::text(&answer);
+        assert_eq!(answer.status, 403, "{action}: {text}");
+        assert!(!text.contains("1 letter") && !text.contains("/letters/0"), "{action}: {text}");
+    }
     let shown = app.get("/api/v1/dead-letters?path=$.payload.name%3Dada").await.expect(200);
     assert_eq!(shown["total"], 1);
     app.token = Some(approver);
@@ -347,12 +401,21 @@ async fn where_search_is_kept_to_those_who_may_reveal_others_cannot_look_inside(
 async fn a_mask_is_never_sent_in_the_place_of_a_value() {
     let full = full().await;
     let retry = format!("/api/v1/dead-letters/{}/retry", full.letter);
-    for edit in
-        [json!({"body": "{\"password\":\"[redacted]\"}"}), json!({"headers": {"X-Trace": "[redacted]"}})]
-    {
+    for edit in [
+        json!({"body": "{\"password\":\"[redacted]\"}"}),
+        json!({"body": "{\"card\":\"•••• 4242\"}"}),
+        json!({"headers": {"X-Trace": "[redacted]"}}),
+        json!({"headers": {"X-Url": "https://u:[redacted]@h/other"}}),
+    ] {
         let refused = full.app.post(&retry, &json!({"edit": edit})).await.problem(400, "bad_request");
-        assert!(refused["detail"].as_str().unwrap().contains("masked"), "{refused}");
+        assert!(refused["detail"].as_str().unwrap().contains("holds a mask"), "{refused}");
     }
+    // One that was there before switches nothing off.
+    let mut told = entry("e-9");
+    told["originalEvent"]["note"] = "[redacted]".into();
+    let told = full.app.report(&told).await;
+    let edit = json!({"edit": {"body": "{\"note\":\"[redacted]\",\"password\":\"[redacted]\"}"}});
+    full.app.post(&format!("/api/v1/dead-letters/{told}/retry"), &edit).await.problem(400, "bad_request");
     let retry = format!("/ojs/v1/dead-letter/{}/retry", full.job);
     let refused = full.app.post(&retry, &json!({"args": [1, {"password": "[redacted]"}]})).await;
     assert_eq!(refused.status, 400, "{refused:?}");
@@ -360,6 +423,55 @@ async fn a_mask_is_never_sent_in_the_place_of_a_value() {
     assert_eq!(back.status, 200);
     tells_nothing("retry", &back);
     assert_eq!(fetch(&full.app, "mails").await[0]["args"][1]["password"], "hush-30");
+}
+
+#[tokio::test]
+async fn a_revision_does_not_keep_the_masks_of_the_one_before() {
+    let full = full().await;
+    let path = format!("/api/v1/incidents/{}", full.incident);
+    let shown = full.app.get(&path).await.expect(200)["rca"].clone();
+    let revised = json!({
+        "category": "contract", "rootCause": shown["rootCause"], "remediation": "the vault was asked again",
+    });
+    let refused = full.app.post(&format!("{path}/rca"), &revised).await.problem(400, "bad_request");
+    assert_eq!(refused["field"], "rootCause", "{refused}");
+    let other = json!({
+        "category": "contract", "rootCause": "the vault gave an old one", "remediation": "the vault was asked again",
+    });
+    full.app.post(&format!("{path}/rca"), &other).await.expect(200);
+}
+
+#[tokio::test]
+async fn half_a_secret_is_not_in_a_list() {
+    let app = TestApp::new().await;
+    for (n, tail) in ["4242 4242 4242 4242", "postgres://app:hunter2secret@db/x"].into_iter().enumerate() {
+        // The end of what a list keeps falls into it.
+        let message = format!("{} {tail}", "x".repeat(1_024 - 12));
+        app.report(&json!({"eventId": format!("e{n}"), "originalEvent": {}, "error": {"message": message}}))
+            .await;
+    }
+    let answer = app.get("/api/v1/dead-letters").await;
+    let text = String::from_utf8_lossy(&answer.bytes);
+    assert!(text.contains("xxx") && !text.contains("4242") && !text.contains("app:"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_redrive_does_not_tell_its_filter() {
+    let mut full = full().await;
+    let filter =
+        json!({"filter": {"q": "status:pending path:$.payload.password=hush-1"}, "reason": "token=hush-50"});
+    let planned = full.app.post("/api/v1/redrives/plan", &filter).await;
+    assert_eq!(planned.status, 201, "{planned:?}");
+    let id = planned.json()["id"].as_str().unwrap().to_owned();
+    let operator = full.app.token_of("operator").await;
+    full.app.token = Some(operator);
+    let cancelled = full.app.post(&format!("/api/v1/redrives/{id}/cancel"), &json!({})).await;
+    assert_eq!(cancelled.status, 200);
+    tells_nothing("cancel", &cancelled);
+    let released = json!({"reason": "over"});
+    let released = full.app.post(&format!("/api/v1/holds/{}/release", full.hold), &released).await;
+    assert!(released.status.is_success(), "{released:?}");
+    tells_nothing("release", &released);
 }
 
 #[tokio::test]

@@ -45,7 +45,8 @@ async fn an_entry_tells_who_what_why_and_leads_there() {
     assert!(page.contains("href=\"/letters?q=queue%3Areport\""), "{page}");
     assert!(page.contains("it was paid &#60;b&#62;by hand&#60;/b&#62;⟨U+202E⟩"), "{page}");
     assert!(page.contains(">local ") && page.contains(">admin<"), "{page}");
-    let (reopened, resolved) = (page.find("reopen").unwrap(), page.find("resolve").unwrap());
+    let (_, entries) = page.split_once("id=\"entries\"").unwrap();
+    let (reopened, resolved) = (entries.find("reopen").unwrap(), entries.find("resolve").unwrap());
     assert!(reopened < resolved, "newest first");
 }
 
@@ -73,8 +74,49 @@ async fn the_log_is_read_page_by_page() {
     let bad = browser.get(&app, "/audit?before=x").await;
     assert_eq!(bad.status, 400);
     assert!(Browser::text(&bad).contains("before must be a position"));
-    let bad = browser.get(&app, "/audit?actor=ana").await;
+    let bad = browser.get(&app, "/audit?colour=red").await;
     assert_eq!(bad.status, 400, "what cannot be filtered by is not passed over");
+}
+
+#[tokio::test]
+async fn the_log_is_narrowed_and_keeps_that_from_page_to_page() {
+    let app = TestApp::new().await;
+    let (one, other) = (letter(&app, "e1").await, letter(&app, "e2").await);
+    let hold = |id: String| {
+        let app = &app;
+        async move {
+            app.post(&format!("/api/v1/dead-letters/{id}/hold"), &json!({"reason": "kept"})).await.expect(200)
+        }
+    };
+    hold(other.clone()).await;
+    for n in 0..55 {
+        let why = json!({"reason": format!("reason {n};")});
+        let verb = if n % 2 == 0 { "hold" } else { "release" };
+        app.post(&format!("/api/v1/dead-letters/{one}/{verb}"), &why).await.expect(200);
+    }
+    let browser = Browser::default();
+    let of = |page: &str| page.matches("id=\"entry-").count();
+    // The form sends what was left empty, too.
+    let text = shown(&browser.get(&app, &format!("/audit?actor=&action=hold&letter={one}")).await);
+    assert_eq!(of(&text), 28);
+    assert!(!text.contains(&format!("/letters/{other}")) && text.contains("action: hold"), "{text}");
+    let first = shown(&browser.get(&app, &format!("/audit?letter={one}&actor=local")).await);
+    assert_eq!(of(&first), 50);
+    let older =
+        between(&first, "<a class=\"button\" href=\"/audit?letter", "\"").unwrap().replace("&#38;", "&");
+    assert!(older.contains("actor=local") && older.contains("before="), "{older}");
+    let second = shown(&browser.get(&app, &format!("/audit?letter{older}")).await);
+    assert_eq!(of(&second), 5);
+    assert!(second.contains(&format!("href=\"/audit?letter={one}&#38;actor=local\">Newest")), "{second}");
+    let nobody = shown(&browser.get(&app, "/audit?actor=nobody").await);
+    assert!(nobody.contains("No entry is about that."), "{nobody}");
+    let bad = browser.get(&app, "/audit?letter=nonsense%3Cb%3E").await;
+    assert_eq!(bad.status, 400);
+    let text = Browser::text(&bad);
+    assert!(text.contains("class=\"trouble\"") && text.contains("value=\"nonsense&#60;b&#62;\""), "{text}");
+    let api = app.get("/api/v1/audit?action=release&limit=2").await.expect(200);
+    assert_eq!(api["items"].as_array().unwrap().len(), 2);
+    app.get("/api/v1/audit?incident=x").await.problem(400, "bad_id");
 }
 
 #[tokio::test]

@@ -322,6 +322,27 @@ async fn charts_have_names_and_tables_and_the_rest_is_told() {
 }
 
 #[tokio::test]
+async fn clocks_go_by_the_zone_of_the_reader() {
+    let (app, browser) = (TestApp::new().await, Browser::default());
+    let path = incident(&app, "Timeout", "slow").await;
+    let page = Browser::text(&browser.get(&app, &path).await);
+    assert!(
+        page.contains("times in UTC<") && page.contains("Hour (UTC)") && page.contains("in UTC; now"),
+        "{page}"
+    );
+    browser.plant("lazaret_zone", "-210");
+    for path in [path.as_str(), "/"] {
+        let page = Browser::text(&browser.get(&app, path).await);
+        assert!(page.contains("times in UTC-03:30") && page.contains("Hour (UTC-03:30)"), "{page}");
+    }
+    for nonsense in ["", "9999", "%3Cb%3E"] {
+        browser.plant("lazaret_zone", nonsense);
+        let page = Browser::text(&browser.get(&app, &path).await);
+        assert!(page.contains("times in UTC<"), "{nonsense}");
+    }
+}
+
+#[tokio::test]
 async fn hostile_texts_stay_texts() {
     let app = TestApp::new().await;
     let hostile = json!({

@@ -88,7 +88,7 @@ async fn a_letter_tells_why_it_died_and_what_it_holds() {
             &format!("data-copy=\"{id}\""),
             "<strong>PriceError</strong> <code>E42</code>",
             "<b>&quot;z&quot;</b>: 12345678901234567890.10",
-            "<td class=\"mono\">trace</td><td class=\"mono\">t-1</td>",
+            "<td class=\"mono\">trace</td><td class=\"mono\"><span data-copy data-copy-name=\"the value of trace\">t-1</span></td>",
             "took 1 s",
             "<div class=\"own\">\tat com.acme.Orders.total(Orders.java:12)</div>",
             "3 lines of libraries",
@@ -147,7 +147,7 @@ async fn what_must_not_be_seen_is_masked_in_every_view() {
     // A header that stays as it is shown is sent as it was.
     let edit = format!("/letters/{id}/edit");
     let shown = page(&browser, &app, &edit).await;
-    holds(&shown, &["Parts of the body are masked", "authorization: [redacted]"]);
+    holds(&shown, &["⟦hidden 1⟧", "authorization: [redacted]"]);
     let mut binary = message(b"\xff\xfepassword", "application/x-protobuf", &[]);
     binary.message_id = "e2".into();
     let id = captured(&app, binary).await;

@@ -50,7 +50,10 @@ async fn tiles_lead_to_what_they_count() {
         assert!(tile.starts_with(&format!("{count}</b>")) && tile.contains(name), "{tile}");
     }
     assert!(page.contains("Every one of 2 letters ever captured is accounted for"), "{page}");
-    assert!(page.contains("Open incidents, the largest first") && !page.contains("All is well"), "{page}");
+    assert!(
+        page.contains("Open incidents, the most left to do first") && !page.contains("All is well"),
+        "{page}"
+    );
 }
 
 #[tokio::test]

@@ -5,10 +5,10 @@ use lazaret_core::time::Time;
 use tokio_postgres::Row;
 
 use super::cell::{At, Cells, Uid, clean, clean_opt};
-use super::conn::Conn;
+use super::conn::{Binds, Conn};
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, Look};
+use crate::audit::{Actor, AuditEntry, AuditQuery, Look};
 
 /// An entry that is about to be written; it gets its id here and its position at the commit.
 pub(super) struct NewEntry<'a> {
@@ -149,14 +149,28 @@ fn link_of(row: &Row, at: usize) -> Result<Link, StoreError> {
     }
 }
 
-pub(super) async fn page(
-    conn: &Conn,
-    before: Option<u64>,
-    limit: usize,
-) -> Result<Vec<AuditEntry>, StoreError> {
-    let before = before.map_or(i64::MAX, |position| i64::try_from(position).unwrap_or(i64::MAX));
-    let sql = format!("select {COLUMNS} from audit where position < $1 order by position desc limit $2");
-    conn.query(&sql, &[&before, &(limit as i64)]).await?.iter().map(read).collect()
+pub(super) async fn page(conn: &Conn, query: &AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
+    let before = query.before.map_or(i64::MAX, |position| i64::try_from(position).unwrap_or(i64::MAX));
+    let mut binds = Binds::default();
+    let mut conditions = format!("position < {}", binds.long(before));
+    let ids = [
+        ("letter", query.letter.map(|id| *id.bytes())),
+        ("incident", query.incident.map(|id| *id.bytes())),
+        ("redrive", query.redrive.map(|id| *id.bytes())),
+    ];
+    for (column, id) in ids {
+        if let Some(id) = id {
+            conditions.push_str(&format!(" and {column} = {}", binds.id(id)));
+        }
+    }
+    for (column, text) in [("actor", &query.actor), ("action", &query.action)] {
+        if let Some(text) = text {
+            conditions.push_str(&format!(" and {column} = {}", binds.text(clean(text).into_owned())));
+        }
+    }
+    let limit = binds.long(query.limit as i64);
+    let sql = format!("select {COLUMNS} from audit where {conditions} order by position desc limit {limit}");
+    conn.ask(&sql, &binds).await?.iter().map(read).collect()
 }
 
 const LINK_BEFORE: &str = "

@@ -2,11 +2,12 @@
 
 use lazaret_core::id::{AuditId, IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::time::Time;
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, Look};
+use crate::audit::{Actor, AuditEntry, AuditQuery, Look};
 
 /// An entry that is about to be written; it gets its id and position there.
 pub(super) struct NewEntry<'a> {
@@ -83,16 +84,27 @@ fn read(row: &Row<'_>) -> Result<AuditEntry, StoreError> {
     })
 }
 
-pub(super) fn page(
-    conn: &Connection,
-    before: Option<u64>,
-    limit: usize,
-) -> Result<Vec<AuditEntry>, StoreError> {
+pub(super) fn page(conn: &Connection, query: &AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
+    let before = query.before.map_or(i64::MAX, |position| i64::try_from(position).unwrap_or(i64::MAX));
+    let (mut conditions, mut binds) = ("position < ?".to_owned(), vec![Value::Integer(before)]);
+    let wanted = [
+        ("letter", query.letter.map(|id| Value::Blob(id.bytes().to_vec()))),
+        ("incident", query.incident.map(|id| Value::Blob(id.bytes().to_vec()))),
+        ("redrive", query.redrive.map(|id| Value::Blob(id.bytes().to_vec()))),
+        ("actor", query.actor.clone().map(Value::Text)),
+        ("action", query.action.clone().map(Value::Text)),
+    ];
+    for (column, value) in wanted {
+        if let Some(value) = value {
+            conditions.push_str(&format!(" and {column} = ?"));
+            binds.push(value);
+        }
+    }
+    binds.push(Value::Integer(query.limit as i64));
     let mut statement = conn.prepare_cached(&format!(
-        "select {COLUMNS} from audit where position < ?1 order by position desc limit ?2"
+        "select {COLUMNS} from audit where {conditions} order by position desc limit ?"
     ))?;
-    let before = before.map_or(i64::MAX, |position| i64::try_from(position).unwrap_or(i64::MAX));
-    let mut rows = statement.query((before, limit as i64))?;
+    let mut rows = statement.query(rusqlite::params_from_iter(binds))?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         entries.push(read(row)?);

@@ -294,6 +294,7 @@ pub(super) fn page(conn: &Connection, query: &IncidentQuery) -> Result<IncidentP
         IncidentSort::LastSeenDesc => ("last_seen_at", "incidents_by_last_seen"),
         IncidentSort::FirstSeenDesc => ("opened_at", "incidents_by_opening"),
         IncidentSort::LettersDesc => ("letters", "incidents_by_letters"),
+        IncidentSort::UnsettledDesc => ("unsettled", "incidents_by_unsettled"),
     };
     let (conditions, mut binds) = conditions(query);
     let total: i64 = conn

@@ -19,6 +19,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (8, include_str!("migrations/0008_retention.sql")),
     (9, include_str!("migrations/0009_sessions.sql")),
     (10, include_str!("migrations/0010_run_minutes.sql")),
+    (11, include_str!("migrations/0011_audit_questions.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

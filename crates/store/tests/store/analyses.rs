@@ -7,6 +7,7 @@ use lazaret_core::incident::{IncidentState, Unmoved};
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::redrive::{Outcome, RunState};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::Verb;
 use lazaret_store::incident::{IncidentQuery, IncidentRecord, IncidentStep, IncidentStepped};
 use lazaret_store::redrive::{RunStep, SendOutcome};
@@ -91,7 +92,7 @@ pub async fn an_analysis_is_written_revised_and_kept(rig: &mut Rig) {
         ]
     );
     assert_eq!((found.timeline[0].by.clone(), found.timeline[1].by.as_deref()), (None, Some("ana")));
-    let entries = rig.store().audit(None, 100).await.unwrap();
+    let entries = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
     let actions: Vec<_> = entries.iter().rev().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["diagnose", "diagnose", "fix", "assign", "note"]);
     assert!(entries.iter().all(|entry| entry.incident == Some(id) && entry.actor == ana()));

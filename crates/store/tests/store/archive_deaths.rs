@@ -3,6 +3,7 @@
 use lazaret_core::letter::{Captured, Outcome, SourceWord};
 use lazaret_core::lifecycle::{Action, Place, Standing, Status};
 use lazaret_core::limits::RETENTION_FLOOR_MS;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::page::LetterHistory;
 use lazaret_store::stats::LedgerBy;
@@ -154,7 +155,7 @@ pub async fn an_archived_letter_is_deleted_by_hand(rig: &mut Rig) {
             let told = rig.store().events(0, 100).await.unwrap().pop().unwrap();
             assert_eq!((told.kind.as_str(), told.letter), ("dead_letter.deleted", Some(id)));
             assert_eq!(told.about.is_some(), !beyond);
-            let entry_of_log = rig.store().audit(None, 1).await.unwrap().remove(0);
+            let entry_of_log = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
             assert_eq!((entry_of_log.action.as_str(), entry_of_log.letter), ("delete", Some(id)));
             let gone = Standing { content_kept: !beyond, ..standing(Status::Pending, Place::Deleted) };
             assert_eq!(rig.decide(id, Verb::Delete, deleted_at).await, refused(Action::Delete, gone));

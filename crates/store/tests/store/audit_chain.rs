@@ -1,6 +1,6 @@
 //! Cases: entries of the audit log are linked once, in order, and say what they are about.
 
-use lazaret_store::audit::Look;
+use lazaret_store::audit::{AuditQuery, Look};
 use lazaret_store::decision::Verb;
 
 use crate::rig::{Rig, ana, at};
@@ -36,7 +36,7 @@ pub async fn a_look_is_on_record_and_moves_nothing(rig: &mut Rig) {
     rig.store().note_look(reveal, ana(), at(10)).await.unwrap();
     let export = Look::Export { filter: "queue:billing".into() };
     rig.store().note_look(export, ana(), at(20)).await.unwrap();
-    let log = rig.store().audit(None, 10).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
     let [exported, revealed] = log.as_slice() else { panic!("{log:?}") };
     assert_eq!(
         (revealed.action.as_str(), revealed.letter, revealed.at),

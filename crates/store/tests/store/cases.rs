@@ -80,6 +80,7 @@ macro_rules! store_cases {
                 claims::many_runs_race_for_one_letter_and_one_gets_it,
                 records::events_have_positions_in_commit_order,
                 records::the_audit_log_is_read_backwards_in_pages,
+                records::the_audit_log_is_asked_for_one_thing,
                 records::a_token_is_added_and_revoked_once,
                 records::a_commit_wakes_those_who_wait,
                 records::a_store_that_can_write_is_ready_and_leaves_no_trace,

@@ -3,6 +3,7 @@
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Hold, Resolution, Strategy};
 use lazaret_core::lifecycle::{Refused, Standing, Status};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{Decided, Decision, Verb};
 use lazaret_store::stats::{Stats, StatsOf};
@@ -69,7 +70,7 @@ pub async fn a_decision_is_on_record(rig: &mut Rig) {
     for (verb, ms) in order.into_iter().zip(1..) {
         rig.done(id, verb, at(ms)).await;
     }
-    let log = rig.store().audit(None, 100).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
     let mut events = rig.store().events(0, 100).await.unwrap();
     events.retain(|event| event.letter.is_some());
     assert_eq!((log.len(), events.len()), (5, 6));
@@ -176,5 +177,5 @@ pub async fn two_people_discard_and_one_is_refused(rig: &mut Rig) {
     });
     let answers = [one.unwrap(), two.unwrap()];
     assert!(answers.contains(&Decided::Done) && answers.contains(&refused), "{answers:?}");
-    assert_eq!(rig.store().audit(None, 10).await.unwrap().len(), 1);
+    assert_eq!(rig.store().audit(AuditQuery::newest(10)).await.unwrap().len(), 1);
 }

@@ -8,7 +8,7 @@ use lazaret_core::letter::Hold;
 use lazaret_core::lifecycle::{Action, Refused, Standing, Status};
 use lazaret_core::limits::DECISION_ROWS_PER_WRITE;
 use lazaret_core::time::Time;
-use lazaret_store::audit::Actor;
+use lazaret_store::audit::{Actor, AuditQuery};
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{Decided, Decision, OperationState, Verb};
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldRecord, HoldState, NewHold};
@@ -319,13 +319,13 @@ pub async fn a_hold_ends_by_itself(rig: &mut Rig) {
     let told = record(rig, hold.id).await;
     assert_eq!((told.state, told.released_at), (HoldState::Released, Some(at(100))));
     assert_eq!((told.released_by.as_deref(), told.release_reason), (Some("lazaret"), None));
-    let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
     assert_eq!((entry.action.as_str(), entry.letter, entry.count), ("hold_expired", Some(id), 1));
     assert_eq!((entry.actor.name.as_str(), entry.actor.role.as_str()), ("lazaret", "system"));
     // The same by a word of ours, for whoever looks after them.
     let id = place(rig, HoldOn::Letter(id), at(200)).await;
     assert!(rig.store().release_hold(id, None, entry.actor, at(210)).await.unwrap());
-    assert_eq!(rig.store().audit(None, 1).await.unwrap()[0].action, "hold_expired");
+    assert_eq!(rig.store().audit(AuditQuery::newest(1)).await.unwrap()[0].action, "hold_expired");
     work(rig, id, at(210)).await;
 }
 
@@ -337,7 +337,7 @@ pub async fn holds_are_on_record(rig: &mut Rig) {
     for (id, ms) in [(own, 40), (standing, 50), (list, 60)] {
         end(rig, id, at(ms)).await;
     }
-    let log = rig.store().audit(None, 100).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
     let told: Vec<_> = log
         .iter()
         .rev()

@@ -88,7 +88,7 @@ pub async fn incidents_are_listed_in_every_order_page_by_page(rig: &mut Rig) {
         let key = |incident: &Incident| match sort {
             IncidentSort::LastSeenDesc => incident.last_seen_at.ms(),
             IncidentSort::FirstSeenDesc => incident.first_seen_at.ms(),
-            IncidentSort::LettersDesc => incident.letters as i64,
+            IncidentSort::LettersDesc | IncidentSort::UnsettledDesc => incident.letters as i64,
         };
         assert!(whole.incidents.is_sorted_by(|one, next| key(one) >= key(next)), "{sort:?}");
         let (mut walked, mut after) = (Vec::new(), None);

@@ -7,6 +7,7 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::letter::{Admitted, Captured};
 use lazaret_core::lifecycle::{Action, Refused, Standing, Status};
 use lazaret_core::limits::DECISION_ROWS_PER_WRITE;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::{Decided, OperationState, Verb};
 use lazaret_store::job::{Changed, LetterEffect, SOURCE, StoredJob, key_of};
 use lazaret_store::transfer::Imported;
@@ -44,7 +45,7 @@ pub async fn a_retried_letter_is_out_with_its_job(rig: &mut Rig) {
     let told = rig.store().events(0, 100).await.unwrap().pop().unwrap();
     assert_eq!((told.kind.as_str(), told.letter, told.job), ("dead_letter.retried", Some(found), Some(id)));
     assert_eq!((told.actor.as_deref(), told.at), (Some("ana"), at(5_000)));
-    let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
     assert_eq!((entry.action.as_str(), entry.letter, entry.actor), ("retry", Some(found), ana()));
     let dump = rig.dump().await;
     for verb in [Verb::Retry, Verb::Delete] {

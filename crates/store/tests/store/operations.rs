@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use lazaret_core::letter::Captured;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits::{DECISION_ROWS_PER_WRITE, FREEZE_ROWS_PER_WRITE};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::{Expected, OperationState, Verb};
 use lazaret_store::stats::StatsOf;
 
@@ -62,13 +63,13 @@ pub async fn up_to_a_bound_whatever_matches_is_decided(rig: &mut Rig) {
         assert_eq!(rig.store().operation(id).await.unwrap(), Some(frozen));
         let done = if state == OperationState::Refused { 0 } else { 5 };
         assert_eq!(rig.work(id, at(20)).await.0.done, done);
-        let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+        let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
         // On record is what was found, and not the bound.
         assert_eq!((entry.operation, entry.count, entry.actor), (Some(id), 5, ana()));
     }
     let id = rig.open_expecting(Verb::Hold, "queue:nowhere", Expected::AtMost(7), at(10)).await;
     assert_eq!(rig.freeze(id).await.0.state, OperationState::Done);
-    assert_eq!(rig.store().audit(None, 1).await.unwrap()[0].count, 0);
+    assert_eq!(rig.store().audit(AuditQuery::newest(1)).await.unwrap()[0].count, 0);
 }
 
 pub async fn a_long_list_that_is_refused_is_dropped_part_by_part(rig: &mut Rig) {
@@ -223,7 +224,7 @@ pub async fn an_operation_is_on_record(rig: &mut Rig) {
     assert_eq!((operation.verb, operation.actor.as_str()), (Verb::Resolve, "ana"));
     assert_eq!((operation.reason.as_deref(), operation.opened_at), (Some("ticket 7"), at(10)));
     assert_eq!(operation.filter, "queue:orders status:pending");
-    let log = rig.store().audit(None, 10).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
     let [entry] = log.as_slice() else { panic!("one entry for the whole: {log:?}") };
     assert_eq!((entry.operation, entry.letter, entry.count), (Some(id), None, 2));
     assert_eq!((&entry.actor, entry.action.as_str(), entry.at), (&ana(), "resolve", at(10)));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lazaret_core::id::{HoldId, LetterId};
 use lazaret_core::time::Time;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use lazaret_store::postgres::PostgresStore;
@@ -118,7 +119,7 @@ async fn a_hold_that_two_leaders_see_end_ends_once() {
         tokio::join!(work(&rig, id, at(begin + 100)), work_off(&other, id, at(begin + 100)));
         assert_eq!((held(&rig).await.len(), record(&rig, id).await.state), (0, HoldState::Released));
     }
-    let log = rig.store().audit(None, 100).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
     assert_eq!(log.iter().filter(|entry| entry.action == "hold_expired").count(), 2);
     let told = rig.told_of_letters().await;
     let told_of = |kind: &str| told.iter().filter(|told| *told == kind).count();

@@ -175,6 +175,7 @@ async fn a_page_of_incidents_is_read_from_an_index() {
         (IncidentSort::LastSeenDesc, "incidents_by_last_seen"),
         (IncidentSort::FirstSeenDesc, "incidents_by_opening"),
         (IncidentSort::LettersDesc, "incidents_by_letters"),
+        (IncidentSort::UnsettledDesc, "incidents_by_unsettled"),
     ] {
         let mut after = None;
         for _ in 0..2 {

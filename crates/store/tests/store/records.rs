@@ -1,9 +1,10 @@
 //! Cases: events, audit log, tokens, wake-ups, readiness, reset and restart.
 
 use lazaret_core::filter::Filter;
-use lazaret_core::id::TokenId;
+use lazaret_core::id::{IncidentId, RedriveId, TokenId};
 use lazaret_core::letter::{Captured, Outcome};
 use lazaret_core::lifecycle::Status;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{OperationState, Verb};
 use lazaret_store::stats::StatsOf;
@@ -48,7 +49,7 @@ pub async fn the_audit_log_is_read_backwards_in_pages(rig: &mut Rig) {
     let mut walked = Vec::new();
     let mut before = None;
     loop {
-        let page = rig.store().audit(before, 3).await.unwrap();
+        let page = rig.store().audit(AuditQuery { before, ..AuditQuery::newest(3) }).await.unwrap();
         assert!(page.len() <= 3);
         let Some(last) = page.last() else { break };
         before = Some(last.position);
@@ -60,7 +61,37 @@ pub async fn the_audit_log_is_read_backwards_in_pages(rig: &mut Rig) {
         newest_first
     });
     assert!(walked.is_sorted_by(|one, next| one.position > next.position));
-    assert_eq!(rig.store().audit(Some(u64::MAX), 100).await.unwrap(), walked);
+    let all = AuditQuery { before: Some(u64::MAX), ..AuditQuery::newest(100) };
+    assert_eq!(rig.store().audit(all).await.unwrap(), walked);
+}
+
+pub async fn the_audit_log_is_asked_for_one_thing(rig: &mut Rig) {
+    let ids = rig.create_many(3, at(0)).await;
+    for (id, ms) in ids.iter().zip(1..) {
+        rig.done(*id, Verb::Hold, at(ms)).await;
+    }
+    rig.done(ids[1], Verb::Release, at(9)).await;
+    let all = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
+    let asked = |query: AuditQuery| rig.store().audit(query);
+    let of_letter = AuditQuery { letter: Some(ids[1]), ..AuditQuery::newest(10) };
+    let found = asked(of_letter.clone()).await.unwrap();
+    assert_eq!(found.iter().map(|entry| entry.action.as_str()).collect::<Vec<_>>(), ["release", "hold"]);
+    let older = AuditQuery { before: Some(found[0].position), ..of_letter.clone() };
+    assert_eq!(asked(older).await.unwrap(), found[1..]);
+    let both = AuditQuery { action: Some("hold".into()), ..of_letter };
+    assert_eq!(asked(both).await.unwrap(), found[1..]);
+    let by = AuditQuery { actor: Some(all[0].actor.name.clone()), ..AuditQuery::newest(10) };
+    assert_eq!(asked(by).await.unwrap(), all);
+    for nobody in ["", "nobody", "a\0b", "%"] {
+        let by = AuditQuery { actor: Some(nobody.into()), ..AuditQuery::newest(10) };
+        assert_eq!(asked(by).await.unwrap(), [], "{nobody:?}");
+    }
+    for stranger in [
+        AuditQuery { incident: Some(IncidentId::from_bytes([7; 16])), ..AuditQuery::newest(10) },
+        AuditQuery { redrive: Some(RedriveId::from_bytes([7; 16])), ..AuditQuery::newest(10) },
+    ] {
+        assert_eq!(asked(stranger).await.unwrap(), []);
+    }
 }
 
 fn token(n: u8, created_ms: i64) -> StoredToken {
@@ -87,7 +118,7 @@ pub async fn a_token_is_added_and_revoked_once(rig: &mut Rig) {
     assert!(!rig.store().revoke_token(one.id, ana(), at(30)).await.unwrap());
     assert!(!rig.store().revoke_token(token(9, 0).id, ana(), at(30)).await.unwrap());
     assert_eq!(rig.store().tokens().await.unwrap(), [two, StoredToken { revoked_at: Some(at(20)), ..one }]);
-    let log = rig.store().audit(None, 10).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
     let log: Vec<_> =
         log.iter().rev().map(|entry| (entry.action.as_str(), entry.reason.as_deref(), entry.at)).collect();
     assert_eq!(
@@ -129,7 +160,7 @@ pub async fn a_reset_forgets_all_but_the_tokens(rig: &mut Rig) {
     assert_eq!(rig.find("").await, []);
     assert_eq!(rig.find("connection").await, []);
     assert_eq!(rig.store().operation(operation).await.unwrap(), None);
-    assert_eq!(rig.store().audit(None, 10).await.unwrap(), []);
+    assert_eq!(rig.store().audit(AuditQuery::newest(10)).await.unwrap(), []);
     assert_eq!(rig.store().tokens().await.unwrap(), [token(1, 0)]);
     assert_eq!(rig.store().stats(StatsOf::All).await.unwrap().total, 0);
     // What was there before can come again, and a reader of events goes on where it was.

@@ -5,6 +5,7 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Outcome as Received, Strategy};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::redrive::{Options, Outcome, Pace, RunState};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::Verb;
 use lazaret_store::redrive::{ByPerson, Next, Proof, Proved, Redrive, RunStep, SendOutcome, Stepped, Taken};
 
@@ -282,7 +283,7 @@ pub async fn a_person_settles_what_nobody_knows(rig: &mut Rig) {
     assert_eq!(rig.letter(all[2]).await.status, Status::Pending);
     assert_eq!(outcome(rig, id, all[2]).await, Outcome::Failed);
     assert_eq!(outcome(rig, id, all[3]).await, Outcome::LaneBlocked);
-    let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
     assert_eq!((entry.action.as_str(), entry.reason.as_deref()), ("redrive_settle", Some("unclaim")));
     assert_eq!((entry.letter, entry.redrive), (Some(all[2]), Some(id)));
     assert!(!settle(rig, id, all[0], delivered(), 500).await);

@@ -10,6 +10,7 @@ use lazaret_core::letter::{Captured, Strategy};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::Verb;
 use lazaret_store::job::LetterEffect;
 use lazaret_store::redrive::{
@@ -268,7 +269,7 @@ pub async fn a_launch_needs_the_count_and_happens_once(rig: &mut Rig) {
     let nowhere = RedriveId::mint(at(0), [255; 10]);
     let unknown = rig.store().launch_redrive(nowhere, launch_of(3, unpaced(), 30)).await.unwrap();
     assert_eq!(unknown, Launched::Unknown);
-    let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
     assert_eq!((entry.action.as_str(), entry.count, entry.redrive), ("redrive", 3, Some(id)));
     assert_eq!((entry.filter.as_deref(), entry.reason.as_deref()), (Some("queue:orders"), Some("ticket 7")));
     let told: Vec<String> =
@@ -292,8 +293,14 @@ pub async fn a_launch_is_refused_once_the_incident_came_back(rig: &mut Rig) {
         panic!("the glass was broken")
     };
     assert_eq!(run.break_glass.as_deref(), Some("the customer waits for it"));
-    let actions: Vec<(String, Option<IncidentId>)> =
-        rig.store().audit(None, 2).await.unwrap().into_iter().map(|e| (e.action, e.incident)).collect();
+    let actions: Vec<(String, Option<IncidentId>)> = rig
+        .store()
+        .audit(AuditQuery::newest(2))
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|e| (e.action, e.incident))
+        .collect();
     assert_eq!(actions, [("break_glass".into(), Some(incident)), ("redrive".into(), Some(incident))]);
     // What the gate says does not stop it any more.
     assert_eq!(rig.store().tend_redrive(id, at(500)).await.unwrap().unwrap().state, RunState::Running);
@@ -337,8 +344,14 @@ pub async fn a_run_is_paused_resumed_paced_and_cancelled(rig: &mut Rig) {
     {
         assert_eq!(step(rig, id, again, 90).await, Stepped::Refused(RunState::Cancelled));
     }
-    let actions: Vec<String> =
-        rig.store().audit(None, 4).await.unwrap().into_iter().map(|entry| entry.action).collect();
+    let actions: Vec<String> = rig
+        .store()
+        .audit(AuditQuery::newest(4))
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.action)
+        .collect();
     assert_eq!(actions, ["redrive_cancel", "redrive_resume", "redrive_pace", "redrive_pause"]);
     let told: Vec<String> =
         rig.told().await.into_iter().filter(|kind| kind.starts_with("redrive.")).collect();

@@ -6,6 +6,7 @@ use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::Verb;
 use lazaret_store::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 
@@ -91,7 +92,7 @@ pub async fn a_replayed_job_says_so(rig: &mut Rig) {
     assert_eq!((event.letter, event.job, event.at), (Some(letter), Some(job), at(60_000)));
     let data: serde_json::Value = serde_json::from_str(&event.detail.unwrap()).unwrap();
     assert_eq!(data, serde_json::json!({ "rule": "night \"shift\"", "replay_count": 1 }));
-    let entry = rig.store().audit(None, 10).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(10)).await.unwrap().remove(0);
     assert_eq!((entry.actor.name.as_str(), entry.actor.role.as_str()), ("rule:night \"shift\"", "system"));
     assert_eq!((entry.action.as_str(), entry.count), ("replay", 1));
     let decided = rig.history(letter).await.decisions.remove(0);
@@ -138,7 +139,7 @@ pub async fn what_moved_or_has_no_way_back_stays(rig: &mut Rig) {
     rig.done(dead[0].1, Verb::Resolve, at(10_000)).await;
     let unknown = LetterId::mint(at(0), [255; 10]);
     let asked = [(dead[0].1, 1), (dead[1].1, 2), (dead[2].1, 1), (dead[2].1, 1), (report, 1), (unknown, 1)];
-    let before = rig.store().audit(None, 100).await.unwrap().len();
+    let before = rig.store().audit(AuditQuery::newest(100)).await.unwrap().len();
     assert_eq!(
         replay(rig, "r", 3, &asked, 60_000).await,
         [
@@ -150,7 +151,7 @@ pub async fn what_moved_or_has_no_way_back_stays(rig: &mut Rig) {
             Replayed::Moved
         ]
     );
-    let log = rig.store().audit(None, 100).await.unwrap();
+    let log = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
     assert_eq!((log.len(), log[0].count), (before + 1, 1), "one entry for all that were put back");
     let dump = rig.dump().await;
     assert_eq!(replay(rig, "r", 3, &asked[..2], 60_001).await, [Replayed::Moved, Replayed::Moved]);
@@ -277,7 +278,7 @@ pub async fn a_rule_is_switched_by_a_person(rig: &mut Rig) {
     let (_, letter) = dead(rig, 1).await[0];
     replay(rig, "r", 3, &[(letter, 1)], 60_000).await;
     assert_eq!(switched().await[1], ("r".into(), Some(true), 1), "what it does does not switch it");
-    let log = store.audit(None, 10).await.unwrap();
+    let log = store.audit(AuditQuery::newest(10)).await.unwrap();
     let seen: Vec<_> = log.iter().map(|entry| (entry.action.as_str(), entry.reason.as_deref())).collect();
     assert_eq!(
         seen,
@@ -306,6 +307,7 @@ pub async fn large_jobs_are_put_back_in_several_commits(rig: &mut Rig) {
     assert_eq!(replay(rig, "r", 3, &letters, 60_000).await, vec![Replayed::Done; 30]);
     assert!(*changes.borrow() - commits > 1, "thirty megabytes must not keep all others waiting at once");
     assert_eq!(rig.store().rule_records().await.unwrap()[0].replayed, 30);
-    let told: u64 = rig.store().audit(None, 100).await.unwrap().iter().map(|entry| entry.count).sum();
+    let told: u64 =
+        rig.store().audit(AuditQuery::newest(100)).await.unwrap().iter().map(|entry| entry.count).sum();
     assert_eq!(told, 30);
 }

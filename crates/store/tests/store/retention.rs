@@ -8,6 +8,7 @@ use lazaret_core::letter::Captured;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::retention::{Limit, PruningPolicy};
 use lazaret_core::time::Time;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::job::SOURCE;
@@ -196,7 +197,7 @@ pub async fn what_goes_is_told_once_for_each_queue(rig: &mut Rig) {
                            "deleted": deleted})
     };
     assert_eq!(told, [detail("a", 1, 3), detail("b", 2, 0)]);
-    let mut entries: Vec<_> = rig.store().audit(None, 2).await.unwrap();
+    let mut entries: Vec<_> = rig.store().audit(AuditQuery::newest(2)).await.unwrap();
     entries.sort_by_key(|entry| entry.filter.clone());
     for (entry, count) in entries.iter().zip([4, 2]) {
         assert_eq!((entry.action.as_str(), entry.count), ("prune", count));

@@ -2,6 +2,7 @@
 
 use lazaret_core::id::TokenId;
 use lazaret_core::limits;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::session_store::StoredSession;
 use lazaret_store::token::StoredToken;
 
@@ -29,7 +30,7 @@ fn session(n: u8, token: u8, created_ms: i64) -> StoredSession {
 
 /// What the log says of sessions, oldest first: what, when, how many.
 async fn log(rig: &Rig) -> Vec<(String, i64, u64)> {
-    let mut entries = rig.store().audit(None, 500).await.unwrap();
+    let mut entries = rig.store().audit(AuditQuery::newest(500)).await.unwrap();
     entries.retain(|entry| entry.action.starts_with("signed"));
     entries.reverse();
     assert!(entries.iter().all(|entry| entry.actor == ana()));

@@ -6,6 +6,7 @@ use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Captured, Outcome};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits::STANDING_HOLDS_MAX;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::decision::Verb;
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use lazaret_store::job::SOURCE;
@@ -124,7 +125,7 @@ pub async fn a_standing_hold_ends_by_itself(rig: &mut Rig) {
     assert_eq!(due.iter().map(|due| due.id).collect::<Vec<_>>(), [hold.id]);
     work(rig, hold.id, at(120)).await;
     assert_eq!((rig.letter(before).await.hold, rig.letter(after).await.hold), (None, None));
-    let entry = rig.store().audit(None, 1).await.unwrap().remove(0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
     assert_eq!((entry.action.as_str(), entry.at, entry.count), ("hold_expired", at(120), 1));
     assert_eq!(entry.filter.as_deref(), Some("queue:orders"));
     // One that is over before its letters are marked marks none.

@@ -5,6 +5,7 @@ use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::letter::Captured;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::Verb;
 use lazaret_store::page::LetterHistory;
@@ -107,7 +108,7 @@ pub async fn an_imported_letter_is_the_same_letter(rig: &mut Rig) {
         assert_eq!((back[0].decisions.len(), back[0].key), (3, exported[0].key));
         let ledger = there.store().ledger(LedgerBy::Recount).await.unwrap();
         assert_eq!((ledger.captured, ledger.difference(), ledger.wrong_counters), (1, 0, 0));
-        let log = there.store().audit(None, 10).await.unwrap();
+        let log = there.store().audit(AuditQuery::newest(10)).await.unwrap();
         assert_eq!((log.len(), log[0].action.as_str(), log[0].count), (1, "import", 1));
         close(&there).await;
     }

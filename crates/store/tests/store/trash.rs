@@ -9,6 +9,7 @@ use lazaret_core::letter::{Captured, Letter, Outcome};
 use lazaret_core::lifecycle::{Action, Place, Refused, Standing, Status};
 use lazaret_core::limits::{CONTENT_BYTES_DROPPED_PER_WRITE, DECISION_ROWS_PER_WRITE, RETENTION_FLOOR_MS};
 use lazaret_store::archive::{ArchiveQuery, Archived};
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{Decided, Decision, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, Total};
@@ -86,7 +87,7 @@ pub async fn a_deleted_letter_is_in_the_trash_and_nowhere_else(rig: &mut Rig) {
     assert_eq!((told.incident, told.job), (Some(before.incident), None));
     let about = told.about.as_deref().unwrap();
     assert_eq!((about.id, about.place, about.queue.as_str()), (id, Place::Deleted, "orders"));
-    let entry = &rig.store().audit(None, 1).await.unwrap()[0];
+    let entry = &rig.store().audit(AuditQuery::newest(1)).await.unwrap()[0];
     assert_eq!((entry.action.as_str(), entry.letter, entry.count), ("delete", Some(id), 1));
 }
 

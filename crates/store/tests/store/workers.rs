@@ -2,6 +2,7 @@
 
 use lazaret_core::id::JobId;
 use lazaret_core::limits;
+use lazaret_store::audit::AuditQuery;
 use lazaret_store::job::{ByHand, Changed, JobChange, LetterEffect};
 use lazaret_store::worker::{Beat, Wish, Wished, WorkerInfo};
 
@@ -128,7 +129,7 @@ pub async fn a_worker_hears_what_is_wished_of_it(rig: &mut Rig) {
         assert_eq!(wish(rig, "w1", back, 5_003).await, Wished::Terminating);
     }
     assert_eq!(beat(rig, telling("w1"), 9_000).await, Wish::Terminate);
-    let log: Vec<_> = rig.store().audit(None, 10).await.unwrap();
+    let log: Vec<_> = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
     let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["worker_terminate", "worker_terminate", "worker_running", "worker_quiet"]);
     assert!(log.iter().all(|entry| entry.reason.as_deref() == Some("w1") && entry.actor == ana()));
@@ -245,9 +246,13 @@ pub async fn what_a_person_does_to_a_job_is_on_record(rig: &mut Rig) {
         let change = JobChange { before, after, letter, events, by: Some(by(action)), at: at(ms) };
         let again = change.clone();
         assert_eq!(rig.store().change_job(change).await.unwrap(), Changed::Done);
-        let log = rig.store().audit(None, 100).await.unwrap();
+        let log = rig.store().audit(AuditQuery::newest(100)).await.unwrap();
         assert_eq!(rig.store().change_job(again).await.unwrap(), Changed::Stale);
-        assert_eq!(rig.store().audit(None, 100).await.unwrap(), log, "what did not happen is not on record");
+        assert_eq!(
+            rig.store().audit(AuditQuery::newest(100)).await.unwrap(),
+            log,
+            "what did not happen is not on record"
+        );
         log[0].clone()
     };
     let entry = change(ids[0], LetterEffect::End { evidence: "cancelled" }, "job_cancelled", 5).await;
@@ -268,7 +273,7 @@ pub async fn a_pause_is_on_record(rig: &mut Rig) {
     store.pause_queue("slow".into(), true, ana(), at(0)).await.unwrap();
     store.pause_queue("slow".into(), false, ana(), at(1)).await.unwrap();
     store.pause_queue("a b".into(), true, ana(), at(2)).await.unwrap();
-    let log = store.audit(None, 10).await.unwrap();
+    let log = store.audit(AuditQuery::newest(10)).await.unwrap();
     let seen: Vec<_> =
         log.iter().map(|entry| (entry.action.as_str(), entry.filter.as_deref().unwrap())).collect();
     assert_eq!(

@@ -3,20 +3,26 @@
 //! A shape that gets a field of that kind gets a line here; the test that walks through all routes with a letter full of
 //! secrets finds the ones that were forgotten.
 
+use lazaret_core::limits;
 use lazaret_core::redaction::MASK;
 
 use super::archive::ArchiveList;
 use super::entry::{AttemptBody, GroupingBody, LetterEntry};
 use super::hold::HoldRecordBody;
 use super::incident::{IncidentBody, IncidentEntry, PartsBody};
-use super::record::RecordBody;
+use super::record::{FixBody, RcaBody, RecordBody};
 use super::redrive::{LetterRedriveBody, RedriveBody, RedriveLetterBody};
 use super::{AuditBody, ErrorBody, LetterSummary, OperationBody};
 use crate::redaction::Masker;
 
 impl ErrorBody {
     pub fn hide(&mut self, masker: &Masker<'_>) {
-        masker.text(&mut self.message);
+        // A character has up to four bytes, and is not cut.
+        let cut = limits::MESSAGE_BYTES_LISTED - 3..=limits::MESSAGE_BYTES_LISTED;
+        match cut.contains(&self.message.len()) {
+            true => masker.cut(&mut self.message),
+            false => masker.text(&mut self.message),
+        }
         masker.maybe(&mut self.stack_trace);
         if let Some(context) = &mut self.context {
             masker.json(context);
@@ -116,16 +122,31 @@ impl IncidentEntry {
         self.incident.hide(masker);
         self.record.hide(masker);
         self.fingerprints.iter_mut().for_each(|one| one.parts.hide(masker));
-        self.similar.iter_mut().for_each(|similar| masker.text(&mut similar.title));
+        for similar in &mut self.similar {
+            masker.text(&mut similar.title);
+            similar.rca.iter_mut().for_each(|rca| rca.hide(masker));
+            similar.fix.iter_mut().for_each(|fix| fix.hide(masker));
+        }
+    }
+}
+
+impl RcaBody {
+    fn hide(&mut self, masker: &Masker<'_>) {
+        masker.text(&mut self.root_cause);
+        masker.text(&mut self.remediation);
+    }
+}
+
+impl FixBody {
+    fn hide(&mut self, masker: &Masker<'_>) {
+        masker.text(&mut self.reference);
     }
 }
 
 impl RecordBody {
     fn hide(&mut self, masker: &Masker<'_>) {
-        for rca in self.rca.iter_mut().chain(&mut self.rcas) {
-            masker.text(&mut rca.root_cause);
-            masker.text(&mut rca.remediation);
-        }
+        self.rca.iter_mut().chain(&mut self.rcas).for_each(|rca| rca.hide(masker));
+        self.fix.iter_mut().chain(&mut self.fixes).for_each(|fix| fix.hide(masker));
         self.timeline.iter_mut().for_each(|entry| masker.maybe(&mut entry.text));
         self.redrives.iter_mut().for_each(|redrive| redrive.hide(masker));
     }
@@ -136,6 +157,7 @@ impl RedriveBody {
         masker.text(&mut self.filter);
         masker.maybe(&mut self.reason);
         masker.maybe(&mut self.why);
+        masker.maybe(&mut self.break_glass);
         for sample in self.plan.iter_mut().flat_map(|plan| &mut plan.samples) {
             masker.maybe(&mut sample.body);
         }

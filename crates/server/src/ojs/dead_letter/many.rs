@@ -70,6 +70,7 @@ async fn all(
     call: read::Bulk,
 ) -> Result<All, Problem> {
     let read::Bulk { filter, expected, reason } = call;
+    super::may_ask(app, caller, &filter)?;
     let decision = Decision {
         verb,
         actor: actor(caller, request),

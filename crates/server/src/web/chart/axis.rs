@@ -1,4 +1,6 @@
-//! The names below a chart: hours and days in UTC, as few as fit on a telephone.
+//! The names below a chart: hours and days by the reader's clock, as few as fit on a telephone.
+//!
+//! Times are local ones here: what they say in UTC is what the clock of the reader says.
 
 use lazaret_core::time::Time;
 
@@ -19,7 +21,7 @@ pub(super) fn of_hours(hours: impl IntoIterator<Item = Time>) -> Vec<Tick> {
         let hour = hour_of(time);
         match hour {
             0 => Some(Tick { at, text: day(time), strong: true }),
-            6 | 12 | 18 => Some(Tick { at, text: format!("{hour:02}:00"), strong: false }),
+            6 | 12 | 18 => Some(Tick { at, text: clock(time), strong: false }),
             _ => None,
         }
     };
@@ -61,10 +63,14 @@ pub(super) fn weekday(at: Time) -> String {
     format!("{} {}", name.unwrap_or(&""), day(at))
 }
 
+/// `03:00`
+pub(crate) fn clock(at: Time) -> String {
+    format!("{:02}:{:02}", hour_of(at), at.ms().rem_euclid(HOUR_MS) / 60_000)
+}
+
 /// `Sun 15 Nov 03:00`
 pub(crate) fn moment(at: Time) -> String {
-    let minute = at.ms().rem_euclid(HOUR_MS) / 60_000;
-    format!("{} {:02}:{minute:02}", weekday(at), hour_of(at))
+    format!("{} {}", weekday(at), clock(at))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use lazaret_core::time::Time;
 
 use super::super::format::escaped;
 use super::{DRAWN, moment, opened, ruled};
+use crate::web::zone::Zone;
 
 const HEIGHT: f64 = 64.0;
 const LINE: f64 = 32.0;
@@ -28,7 +29,8 @@ pub(crate) enum Mark {
 }
 
 /// Draws them over one line of time; nothing if all of it was at once.
-pub(crate) fn story(happenings: &[(Time, Mark)], label: &str) -> Option<String> {
+pub(crate) fn story(happenings: &[(Time, Mark)], label: &str, zone: Zone) -> Option<String> {
+    let moment = |at: Time| moment(zone.local(at));
     let mut all = happenings.to_vec();
     all.sort_by_key(|(at, _)| *at);
     let all = all.get(all.len().saturating_sub(DRAWN_MAX)..).unwrap_or_default();
@@ -99,6 +101,7 @@ mod tests {
                 (at("2026-11-15T03:30:00Z"), Mark::Sent),
             ],
             "What happened",
+            Zone::default(),
         );
         let svg = story.unwrap();
         assert!(
@@ -113,16 +116,19 @@ mod tests {
 
     #[test]
     fn what_was_at_once_is_no_story() {
-        assert_eq!(story(&[], ""), None);
+        assert_eq!(story(&[], "", Zone::default()), None);
         let one = at("2026-11-15T03:00:00Z");
-        assert_eq!(story(&[(one, Mark::Attempt), (one, Mark::Death(1))], ""), None);
+        assert_eq!(story(&[(one, Mark::Attempt), (one, Mark::Death(1))], "", Zone::default()), None);
         let far = [(Time::from_ms(i64::MIN), Mark::Attempt), (Time::from_ms(i64::MAX), Mark::Sent)];
-        assert!(story(&far, "").is_some());
+        assert!(story(&far, "", Zone::default()).is_some());
     }
 
     #[test]
     fn of_very_many_the_newest_are_drawn() {
         let many: Vec<_> = (0..1_000).map(|at| (Time::from_ms(at * 1_000), Mark::Attempt)).collect();
-        assert_eq!(story(&many, "").unwrap().matches("class=\"attempt\"").count(), DRAWN_MAX);
+        assert_eq!(
+            story(&many, "", Zone::default()).unwrap().matches("class=\"attempt\"").count(),
+            DRAWN_MAX
+        );
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::super::form::{self, Form};
 use super::super::frame::done;
 use super::super::viewer::Viewer;
+use super::super::zone::Zone;
 use super::page;
 use crate::api::incident_steps::{self, Asking};
 use crate::api::problem::Problem;
@@ -132,7 +133,7 @@ fn fields(step: Step, viewer: &Viewer, form: &Form) -> serde_json::Map<String, V
         Step::Fix => {
             let mut fields = form.texts(&["kind", "reference"]);
             if let Some(text) = form.text("fixedAt") {
-                fields.insert("fixedAt".into(), Value::String(in_utc(&text)));
+                fields.insert("fixedAt".into(), Value::String(in_utc(&text, form.text("zone").as_deref())));
             }
             fields
         }
@@ -160,10 +161,14 @@ fn told(step: Step, entry: &IncidentEntry) -> String {
     }
 }
 
-/// A time as a browser's field gives it, which has no zone: the page says that it is UTC.
-fn in_utc(text: &str) -> String {
-    let zoned = [text.to_owned(), format!("{text}Z"), format!("{text}:00Z")];
-    zoned.into_iter().find(|text| Time::parse(text).is_ok()).unwrap_or_else(|| text.to_owned())
+/// A time as a browser's field gives it, which has no zone: it is meant in the one that stood beside the field.
+fn in_utc(text: &str, zone: Option<&str>) -> String {
+    if Time::parse(text).is_ok() {
+        return text.to_owned();
+    }
+    let zone = zone.and_then(Zone::parse).unwrap_or_default();
+    let local = [format!("{text}Z"), format!("{text}:00Z")].iter().find_map(|text| Time::parse(text).ok());
+    local.map_or_else(|| text.to_owned(), |local| zone.utc(local).to_string())
 }
 
 #[cfg(test)]
@@ -171,14 +176,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_without_a_zone_is_utc() {
-        for (typed, meant) in [
-            ("2026-11-15T03:00", "2026-11-15T03:00:00.000Z"),
-            ("2026-11-15T03:00:30", "2026-11-15T03:00:30.000Z"),
-            ("2026-11-15T03:00:00+01:00", "2026-11-15T02:00:00.000Z"),
+    fn a_time_is_meant_in_the_zone_beside_it() {
+        for (typed, zone, meant) in [
+            ("2026-11-15T03:00", None, "2026-11-15T03:00:00.000Z"),
+            ("2026-11-15T03:00:30", Some("nowhere"), "2026-11-15T03:00:30.000Z"),
+            ("2026-11-15T03:00", Some("60"), "2026-11-15T02:00:00.000Z"),
+            ("2026-11-15T03:00:30", Some("-210"), "2026-11-15T06:30:30.000Z"),
+            ("2026-11-15T03:00:00+01:00", Some("-210"), "2026-11-15T02:00:00.000Z"),
         ] {
-            assert_eq!(Time::parse(&in_utc(typed)).unwrap().to_string(), meant, "{typed}");
+            assert_eq!(Time::parse(&in_utc(typed, zone)).unwrap().to_string(), meant, "{typed}");
         }
-        assert_eq!(in_utc("yesterday"), "yesterday");
+        assert_eq!(in_utc("yesterday", Some("60")), "yesterday");
     }
 }

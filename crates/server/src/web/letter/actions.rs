@@ -153,8 +153,9 @@ impl Doors {
             (Some(_), true) | (None, _) => None,
         };
         let sending = against(Action::Redrive).or(barred);
-        let of_job = (summary.source == SOURCE)
-            .then(|| "a job is changed by its own retry: POST /ojs/v1/dead-letter/{id}/retry".to_owned());
+        // A changed job goes by the way of the specification, which knows no force.
+        let of_job = shut.as_ref().filter(|_| summary.source == SOURCE);
+        let of_job = of_job.map(|closed| format!("{}; a changed job cannot pass by force", closed.why));
         Ok(Doors {
             plain: plain.collect(),
             retry: sending.clone().or(lost),

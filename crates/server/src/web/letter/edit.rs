@@ -1,5 +1,8 @@
 //! A letter changed before it is sent: first what is different, then the sending of exactly that.
 
+mod body;
+mod job;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,8 +16,8 @@ use lazaret_store::redrive::Edit;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use self::body::Field;
 use super::actions::{Doors, told};
-use super::payload::{Hidden, Shown};
 use super::room::{Fitted, Room};
 use super::{Asked, Found, filters, find};
 use crate::api::fields::bad;
@@ -24,6 +27,7 @@ use crate::api::wire::edit::{Bodies, EditBody};
 use crate::api::wire::hex;
 use crate::app::App;
 use crate::destination::JOBS;
+use crate::jobs::SOURCE;
 use crate::web::form::{self, Form};
 use crate::web::format::escaped;
 use crate::web::frame::{Page, done};
@@ -117,6 +121,8 @@ struct EditPage {
     /// Why the body is not to be changed here.
     fixed: Option<String>,
     body: String,
+    /// Whether hidden values have stand-ins in the body.
+    drafted: bool,
     /// Nothing if it is too long for a text field, or holds what such a field does not keep.
     content_type: Option<String>,
     /// Nothing if they are too many for a text field.
@@ -143,7 +149,11 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let Path(id) = id?;
     let found = find(&app, &id, Asked::default()).await?;
-    render(&app, &viewer, found, None, None, None).await
+    if is_job(&found) {
+        return job::show(&app, &viewer, found).await;
+    }
+    let field = Field::of(&app, &found).await?;
+    render(&app, &viewer, (found, field), None, None, None).await
 }
 
 /// Shows what is different; sends it once that has been seen.
@@ -155,12 +165,16 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     let Path(id) = id?;
     let found = find(&app, &id, Asked::default()).await?;
-    let wish = match Wish::read(&form, &found.shown) {
+    if is_job(&found) {
+        return job::submit(&app, &viewer, found, &form).await;
+    }
+    let field = Field::of(&app, &found).await?;
+    let wish = match Wish::read(&form, &found, &field) {
         Ok(wish) => wish,
-        Err(problem) => return render(&app, &viewer, found, Some(&form), Some(problem), None).await,
+        Err(problem) => return render(&app, &viewer, (found, field), Some(&form), Some(problem), None).await,
     };
-    if !form.is_checked("send") || form.get("seen") != wish.mark() {
-        return render(&app, &viewer, found, Some(&form), None, Some(wish)).await;
+    if !form.is_checked("send") || form.get("seen") != wish.mark {
+        return render(&app, &viewer, (found, field), Some(&form), None, Some(wish)).await;
     }
     let mut body = form.texts(&["reason", "breakGlass"]);
     body.insert("edit".into(), Value::Object(wish.edit.clone()));
@@ -168,8 +182,12 @@ pub(crate) async fn submit(
     let path = Ok(Path(id.clone()));
     match retry::retry(State(Arc::clone(&app)), caller, request, path, Ok(form::body(body))).await {
         Ok((_, _, redrive)) => Ok(done(&format!("/letters/{id}"), told(&redrive))),
-        Err(problem) => render(&app, &viewer, found, Some(&form), Some(problem), Some(wish)).await,
+        Err(problem) => render(&app, &viewer, (found, field), Some(&form), Some(problem), Some(wish)).await,
     }
+}
+
+fn is_job(found: &Found) -> bool {
+    found.entry.summary.source == SOURCE
 }
 
 /// What is to be changed, as the API reads it, and as it will be.
@@ -180,19 +198,24 @@ struct Wish {
     content_type: String,
     headers: Vec<(String, String)>,
     destination: Option<String>,
+    /// Tells whether what is sent is what was seen.
+    mark: String,
 }
 
 impl Wish {
     /// Compares what was typed with what was shown; only what differs is changed.
-    fn read(form: &Form, shown: &Shown) -> Result<Wish, Problem> {
+    fn read(form: &Form, found: &Found, field: &Field) -> Result<Wish, Problem> {
+        let shown = &found.shown;
         let mut edit = Map::new();
         let mut body = shown.body.to_vec();
-        if fixed(shown).is_none() && form.is_checked("body") {
-            let text = String::from_utf8_lossy(&shown.body);
-            let typed = lines_like(form.get("body"), &text);
+        let mut meant = None;
+        if let Some(text) = field.text().filter(|_| form.is_checked("body")) {
+            let typed = lines_like(form.get("body"), text);
             if typed != text {
-                edit.insert("body".into(), Value::String(typed.clone()));
-                body = typed.into_bytes();
+                let filled = field.filled(&typed)?;
+                body = filled.clone().into_bytes();
+                meant = Some(filled);
+                edit.insert("body".into(), Value::String(typed));
             }
         }
         let mut content_type = shown.content_type.clone();
@@ -217,12 +240,13 @@ impl Wish {
                 bad("edit", "changes nothing").hint("to send the letter as it is, use Retry on its page")
             );
         }
-        Ok(Wish { edit, body, content_type, headers, destination })
-    }
-
-    /// Tells whether what is sent is what was seen.
-    fn mark(&self) -> String {
-        hex(&Sha256::digest(Value::Object(self.edit.clone()).to_string()))
+        // Of what was typed: a digest of hidden values would let them be guessed. They are those of this life.
+        let life = found.entry.summary.life;
+        let mark = hex(&Sha256::digest(format!("{life} {}", Value::Object(edit.clone()))));
+        if let Some(meant) = meant {
+            edit.insert("body".into(), Value::String(meant));
+        }
+        Ok(Wish { edit, body, content_type, headers, destination, mark })
     }
 
     /// The edit as it will stand in the letter's history.
@@ -239,28 +263,14 @@ impl Wish {
             reason: None,
             at: app.clock.now(),
         };
-        let body = EditBody::new(edit, Some(&found.shown.envelope()), Bodies::LeftOut, &app.redactor);
-        EditRow::new(&body, &mut Room::new(2 * limits::WEB_DIFFS_MARKUP_BYTES))
+        preview_of(edit, found, app)
     }
 }
 
-/// Why a body cannot be changed in a text field without changing more than was meant.
-fn fixed(shown: &Shown) -> Option<String> {
-    let how = "change it with `lazaret retry --body FILE` or POST /api/v1/dead-letters/{id}/retry";
-    match shown.hidden {
-        Hidden::Nothing => {}
-        // What is masked would be sent masked.
-        Hidden::Some | Hidden::All => return Some(format!("Parts of the body are masked: {how}.")),
-    }
-    let Ok(text) = std::str::from_utf8(&shown.body) else {
-        return Some(format!("The body is not text: {how}."));
-    };
-    if escaped(text).len() > limits::WEB_EDIT_BYTES_MAX {
-        return Some(format!("The body is too large for a page: {how}."));
-    }
-    // Browsers replace these, or make one end of a line of all kinds.
-    let is_torn = text.contains('\0') || text.replace("\r\n", "").contains('\r');
-    is_torn.then(|| format!("The body holds signs that a text field does not keep: {how}."))
+/// An edit that was not made yet, beside what it changes.
+fn preview_of(edit: Edit, found: &Found, app: &App) -> EditRow {
+    let body = EditBody::new(edit, Some(&found.shown.envelope()), Bodies::LeftOut, &app.redactor);
+    EditRow::new(&body, &mut Room::new(2 * limits::WEB_DIFFS_MARKUP_BYTES))
 }
 
 /// Whether a field of one line gives back what was put into it.
@@ -314,7 +324,7 @@ fn changed_headers(was: &BTreeMap<String, String>, is: &BTreeMap<String, String>
 async fn render(
     app: &Arc<App>,
     viewer: &Viewer,
-    found: Found,
+    (found, field): (Found, Field),
     form: Option<&Form>,
     problem: Option<Problem>,
     wish: Option<Wish>,
@@ -324,8 +334,6 @@ async fn render(
     let doors = Doors::of(app, viewer, &found).await?;
     let typed = |name: &str| form.map(|form| form.get(name).to_owned());
     let chosen = typed("destination").unwrap_or_default();
-    let fixed = fixed(&found.shown);
-    let original = || String::from_utf8_lossy(&found.shown.body).into_owned();
     let lines: String =
         found.shown.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let is_fit = escaped(&lines).len() <= limits::WEB_EDIT_BYTES_MAX;
@@ -341,18 +349,19 @@ async fn render(
         shell,
         id: found.id.to_string(),
         letter_type: found.entry.summary.letter_type.clone(),
-        body: match &fixed {
-            Some(_) => String::new(),
-            None => typed("body").unwrap_or_else(original),
+        body: match field.text() {
+            None => String::new(),
+            Some(original) => typed("body").unwrap_or_else(|| original.to_owned()),
         },
-        fixed,
+        fixed: field.why_fixed(),
+        drafted: field.has_stand_ins(),
         content_type: is_typable(&found.shown.content_type)
             .then(|| typed("contentType").unwrap_or_else(|| found.shown.content_type.clone())),
         headers: is_fit.then(|| typed("headers").unwrap_or(lines)),
         destinations: destinations.collect(),
         reason: typed("reason").unwrap_or_default(),
         break_glass: typed("breakGlass").unwrap_or_default(),
-        seen: wish.as_ref().map(Wish::mark).unwrap_or_default(),
+        seen: wish.as_ref().map(|wish| wish.mark.clone()).unwrap_or_default(),
         preview: wish.map(|wish| wish.row(&found, &viewer.caller.name, app)),
         doors,
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use lazaret_store::decision::Verb;
@@ -13,8 +13,9 @@ use serde_json::json;
 use super::bulk::{Many, label, read_verb};
 use super::{counted, filter, letters_of};
 use crate::access::Permission;
-use crate::api::letters::{self, Pairs};
+use crate::api::letters::Pairs;
 use crate::api::problem::Problem;
+use crate::api::reveal;
 use crate::app::App;
 use crate::retention::Policies;
 use crate::web::form::Form;
@@ -87,8 +88,8 @@ pub(super) async fn render(
     let (letters, q, total) = match many {
         Many::Chosen(letters, q) => (letters.clone(), q.clone(), None),
         Many::Matching(q) => {
-            let filter = Json(json!({ "q": q }));
-            let total = letters::count(State(Arc::clone(app)), Ok(filter)).await?.0;
+            let (caller, filter) = (Extension(viewer.caller.clone()), Json(json!({ "q": q })));
+            let total = reveal::count(State(Arc::clone(app)), caller, Ok(filter)).await?.0;
             (Vec::new(), q.clone(), Some(total))
         }
     };

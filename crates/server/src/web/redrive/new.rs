@@ -18,6 +18,7 @@ use crate::api::letters as live;
 use crate::api::letters::{Pairs, once, unknown_parameter};
 use crate::api::problem::{Code, Problem};
 use crate::api::redrives;
+use crate::api::reveal;
 use crate::api::wire::{LetterSummary, TotalBody};
 use crate::app::App;
 use crate::web::form::{self, Form};
@@ -170,7 +171,7 @@ async fn select(
     refused: Option<Problem>,
 ) -> Result<Response, Problem> {
     // What is wrong with the filter is told once, also when a plan was refused for it.
-    let (found, unread) = match find(app, &q).await {
+    let (found, unread) = match find(app, viewer, &q).await {
         Ok(found) => (found, None),
         Err(problem) => (None, Some(problem.with("field", "q"))),
     };
@@ -183,8 +184,9 @@ async fn select(
 }
 
 /// Counts what waits and matches; nothing if there is no filter.
-async fn find(app: &Arc<App>, q: &str) -> Result<Option<Found>, Problem> {
+async fn find(app: &Arc<App>, viewer: &Viewer, q: &str) -> Result<Option<Found>, Problem> {
     let mut filter = Filter::from_text(q)?;
+    reveal::may_ask(app, &viewer.caller, &filter)?;
     if filter.is_empty() {
         return Ok(None);
     }

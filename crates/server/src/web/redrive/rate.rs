@@ -37,7 +37,7 @@ pub(super) async fn of(app: &Arc<App>, redrive: &RedriveBody, span: &Span) -> Re
             late += point.bad;
         }
         moved.insert(at, (point.sent, point.bad));
-        rows.push((chart::moment(at), point));
+        rows.push((chart::moment(span.zone.local(at)), point));
     }
     if rows.is_empty() {
         return Ok(None);

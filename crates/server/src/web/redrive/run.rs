@@ -43,6 +43,8 @@ pub(super) struct RunPage {
     pace: String,
     /// minute or hour
     step: &'static str,
+    /// By whose clock the charts are.
+    zone: String,
     rate: Option<Rate>,
     trend: Option<Trend>,
     incidents: Vec<Touched>,
@@ -81,7 +83,7 @@ impl RunPage {
             false => None,
         };
         let (mut rate, mut trend) = (None, None);
-        let span = Span::of_run(&redrive, shell.now);
+        let span = Span::of_run(&redrive, shell.now, viewer.zone);
         if let Some(span) = &span {
             rate = rate::of(app, &redrive, span).await?;
             trend = trend::of(app, span, &incidents).await?;
@@ -95,6 +97,7 @@ impl RunPage {
             speed: Speed::of(&redrive, state, launched, just_now, shell.now),
             pace: pace_told(&redrive.options.pace),
             step: span.map_or("", |span| span.step.name()),
+            zone: viewer.zone.name(),
             rate,
             trend,
             incidents,

@@ -7,7 +7,8 @@ use lazaret_core::time::Time;
 use lazaret_store::series::Step;
 
 use crate::api::wire::redrive::RedriveBody;
-use crate::web::chart::Bar;
+use crate::web::chart::{Bar, clock};
+use crate::web::zone::Zone;
 
 /// Bars of a chart; a run that takes longer is drawn by the hour, and of a very long one the last part.
 const BARS_MAX: i64 = 120;
@@ -22,24 +23,25 @@ pub(super) struct Span {
     pub from: Time,
     /// Exclusive.
     pub until: Time,
+    pub zone: Zone,
 }
 
 impl Span {
     /// From the launch to the end, or to now; nothing if it was not launched.
-    pub fn of_run(redrive: &RedriveBody, now: Time) -> Option<Span> {
+    pub fn of_run(redrive: &RedriveBody, now: Time, zone: Zone) -> Option<Span> {
         let moment = |text: &Option<String>| text.as_deref().and_then(|at| Time::parse(at).ok());
         let launched = moment(&redrive.launched_at)?;
-        Some(Span::of(launched, moment(&redrive.finished_at).unwrap_or(now)))
+        Some(Span::of(launched, moment(&redrive.finished_at).unwrap_or(now), zone))
     }
 
-    fn of(launched: Time, until: Time) -> Span {
+    fn of(launched: Time, until: Time, zone: Zone) -> Span {
         let is_short = until.since(launched) < limits::RUN_MINUTES_MS_MAX;
         let step = if is_short { Step::Minute } else { Step::Hour };
         let step_ms = step.ms();
         let start = |at: Time| at.ms().div_euclid(step_ms) * step_ms;
         let end = start(until) + step_ms;
         let from = start(launched).min(end - BARS_MIN * step_ms).max(end - BARS_MAX * step_ms);
-        Span { step, from: Time::from_ms(from), until: Time::from_ms(end) }
+        Span { step, from: Time::from_ms(from), until: Time::from_ms(end), zone }
     }
 
     /// A bar for each step, with what moved up and down in it.
@@ -50,15 +52,10 @@ impl Span {
             .map(|at| {
                 let at = self.from.plus_ms(at * step_ms);
                 let (up, down) = moved.get(&at).copied().unwrap_or_default();
-                Bar { label: clock(at), up, down }
+                Bar { label: clock(self.zone.local(at)), up, down }
             })
             .collect()
     }
-}
-
-/// The time of day.
-fn clock(at: Time) -> String {
-    at.to_string().get(11..16).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -72,19 +69,20 @@ mod tests {
     #[test]
     fn a_short_run_is_drawn_by_the_minute_and_a_long_one_by_the_hour() {
         let (launched, hour) = (at("2026-11-15T03:20:30Z"), 3_600_000);
-        let short = Span::of(launched, launched.plus_ms(90_000));
+        let short = Span::of(launched, launched.plus_ms(90_000), Zone::default());
         assert_eq!((short.step.name(), short.bars(&BTreeMap::new()).len()), ("minute", 15));
-        let long = Span::of(launched, launched.plus_ms(5 * hour));
+        let long = Span::of(launched, launched.plus_ms(5 * hour), Zone::default());
         assert_eq!((long.step.name(), long.bars(&BTreeMap::new()).len()), ("hour", 15));
-        let very_long = Span::of(launched, launched.plus_ms(1_000 * hour));
+        let very_long = Span::of(launched, launched.plus_ms(1_000 * hour), Zone::default());
         assert_eq!(very_long.bars(&BTreeMap::new()).len() as i64, BARS_MAX);
     }
 
     #[test]
     fn what_moved_stands_in_its_minute() {
-        let span = Span::of(at("2026-11-15T03:20:30Z"), at("2026-11-15T03:21:10Z"));
+        let zone = Zone::parse("60").unwrap();
+        let span = Span::of(at("2026-11-15T03:20:30Z"), at("2026-11-15T03:21:10Z"), zone);
         let bars = span.bars(&[(at("2026-11-15T03:21:00Z"), (1, 2))].into());
-        let empty = Bar { label: "03:20".into(), up: 0, down: 0 };
-        assert_eq!(bars[13..], [empty, Bar { label: "03:21".into(), up: 1, down: 2 }]);
+        let empty = Bar { label: "04:20".into(), up: 0, down: 0 };
+        assert_eq!(bars[13..], [empty, Bar { label: "04:21".into(), up: 1, down: 2 }]);
     }
 }

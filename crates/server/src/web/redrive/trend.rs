@@ -40,7 +40,8 @@ pub(super) async fn incidents(app: &App, redrive: &RedriveBody) -> Result<Vec<To
     let mut touched = Vec::new();
     for (id, letters) in largest.into_iter().take(INCIDENTS) {
         if let Some(detail) = app.store.incident(id).await? {
-            let (title, state) = (detail.incident.title, detail.incident.state.name());
+            let title = app.redactor.text(&detail.incident.title).into_owned();
+            let state = detail.incident.state.name();
             touched.push(Touched { id: id.to_string(), title, state, letters });
         }
     }

@@ -120,6 +120,7 @@ pub(in super::super) async fn page(conn: &Conn, query: &IncidentQuery) -> Result
         IncidentSort::LastSeenDesc => "last_seen_at",
         IncidentSort::FirstSeenDesc => "opened_at",
         IncidentSort::LettersDesc => "letters",
+        IncidentSort::UnsettledDesc => "unsettled",
     };
     let mut binds = Binds::default();
     let conditions = conditions(query, &mut binds);
@@ -131,7 +132,7 @@ pub(in super::super) async fn page(conn: &Conn, query: &IncidentQuery) -> Result
             IncidentSort::LastSeenDesc | IncidentSort::FirstSeenDesc => {
                 binds.time(Time::from_ms(after.value))
             }
-            IncidentSort::LettersDesc => binds.long(after.value),
+            IncidentSort::LettersDesc | IncidentSort::UnsettledDesc => binds.long(after.value),
         };
         let id = binds.id(*after.id.bytes());
         sql.push_str(&format!(" and (i.{column}, i.id) < ({value}, {id})"));
@@ -160,7 +161,7 @@ pub(in super::super) async fn counts(conn: &Conn) -> Result<IncidentCounts, Stor
 fn key(sort: IncidentSort, row: &Row) -> Result<IncidentKey, StoreError> {
     let value = match sort {
         IncidentSort::LastSeenDesc | IncidentSort::FirstSeenDesc => row.time(COLUMNS_COUNT)?.ms(),
-        IncidentSort::LettersDesc => row.cell(COLUMNS_COUNT)?,
+        IncidentSort::LettersDesc | IncidentSort::UnsettledDesc => row.cell(COLUMNS_COUNT)?,
     };
     Ok(IncidentKey { value, id: IncidentId::from_bytes(row.id(0)?) })
 }
