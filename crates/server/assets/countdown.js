@@ -69,5 +69,15 @@ document.addEventListener("keydown", (event) => {
   // A key that is held down would press the button that the focus came to, and so on.
   if (event.key === "Enter" && event.repeat && event.target.closest?.("[data-countdown], .countdown")) event.preventDefault();
 });
+// A second press while the first is on its way is none.
+const SENT_MS = 3000;
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "post") return;
+  if ("sent" in form.dataset) return event.preventDefault();
+  form.dataset.sent = "";
+  setTimeout(() => delete form.dataset.sent, SENT_MS);
+});
+
 // Who leaves in between is asked: the form was not sent yet.
 addEventListener("beforeunload", (event) => waiting.size > 0 && event.preventDefault());

@@ -100,3 +100,16 @@ if (input) {
     box.close();
   });
 }
+
+// What was counted is planned: another filter has to be counted first.
+const plan = document.querySelector("form[data-counted]");
+const press = plan?.querySelector("button.primary:not([disabled])");
+if (input && press) {
+  const told = make("span", { class: "why" }, "The filter was changed: count it first.");
+  told.hidden = true;
+  press.after(told);
+  input.addEventListener("input", () => {
+    told.hidden = input.value.trim() === plan.elements.q.value.trim();
+    press.disabled = !told.hidden;
+  });
+}

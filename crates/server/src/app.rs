@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::net::{host_of, is_loopback};
 use crate::retention::Pruner;
 use crate::sources::Sources;
+use crate::web::mood::Moods;
 
 #[derive(Clone, Debug)]
 pub struct App {
@@ -61,6 +62,8 @@ pub struct App {
     pub guesses: Arc<Guesses>,
     /// The ledger as it was counted last.
     pub books: Arc<Books>,
+    /// What is wrong, as pages saw it last.
+    pub(crate) moods: Arc<Moods>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -95,6 +98,7 @@ impl App {
             pruner,
             guesses: Arc::default(),
             books: Arc::default(),
+            moods: Arc::default(),
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;

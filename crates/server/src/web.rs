@@ -18,6 +18,7 @@ mod job;
 mod jobs;
 mod letter;
 mod letters;
+pub(crate) mod mood;
 mod overview;
 mod redrive;
 mod redrives;

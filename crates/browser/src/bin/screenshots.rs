@@ -137,7 +137,7 @@ fn all_pages(browser: &Browser) -> Vec<(String, String)> {
         ("incident", linked("/incidents?sort=-count", "/incidents/0")),
         ("letter-edit", format!("{letter}/edit")),
         ("letter", letter),
-        ("archived", linked("/archive", "/archive/0")),
+        ("archived", linked("/archive", "/letters/0")),
         ("redrive", run),
         ("redrive-plan", planned),
     ] {

@@ -29,7 +29,11 @@ fn letters_are_decided_by_id_and_the_audit_knows() {
     assert!(held["items"].as_array().unwrap().iter().all(|entry| entry["action"] == "hold"), "{held}");
     assert!(server.run(&["audit", "--actor", "nobody"]).stderr.contains("no entry is about that"));
     let narrow = server.run(&["audit", "--actor", "local", "--limit", "1"]);
-    assert!(narrow.stderr.contains("older: lazaret audit --limit 1 --actor local --before "), "{}", narrow.stderr);
+    assert!(
+        narrow.stderr.contains("older: lazaret audit --limit 1 --actor local --before "),
+        "{}",
+        narrow.stderr
+    );
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
 }
 

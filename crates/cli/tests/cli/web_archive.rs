@@ -11,11 +11,11 @@ fn a_letter_comes_back_from_the_archive() {
     let browser = at(&server, "/archive", Look::DESK);
     browser.find_one(&heading("Archive"));
     browser.click(&link("").within(css("main table tbody tr")));
-    browser.find_one(&heading("In the archive"));
+    browser.see("This letter is in the archive");
     let id = browser.address().rsplit('/').next().unwrap().to_owned();
     server.run(&["show", &id]).fails(1);
-    browser.fill(&field("Why").within(css("form[action$=restore]")), "asked for by the customer");
-    browser.click(&button("Restore 1 letter"));
+    browser.fill(&field("Reason").within(css("form[action$=restore]")), "asked for by the customer");
+    browser.click(&button("Restore this letter"));
     browser.find_one(&css("[role=status]"));
     assert_eq!(server.json(&["show", &id])["status"], "discarded");
     browser.goto(&format!("/letters/{id}"));

@@ -76,7 +76,7 @@ fn jobs_rules_and_the_rest_are_accessible() {
         "/settings",
         "/no-such-page",
     ]);
-    all.push(linked(&browser, "/archive", "/archive/0"));
+    all.push(linked(&browser, "/archive", "/letters/0"));
     browser.forgive("status of 404");
     check_all(&browser, &all);
 }
@@ -140,7 +140,7 @@ fn no_page_is_wider_than_a_phone() {
         "/letters/confirm?action=discard&q=status:pending",
     ]));
     all.push(linked(&browser, "/incidents", "/incidents/"));
-    all.push(linked(&browser, "/archive", "/archive/0"));
+    all.push(linked(&browser, "/archive", "/letters/0"));
     let letter = linked(&browser, "/letters", "/letters/0");
     all.extend([format!("{letter}/edit"), format!("{letter}?view=hex"), letter]);
     all.extend(redrives(&server));

@@ -61,7 +61,7 @@ pub(super) struct Alert {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Level {
+pub(crate) enum Level {
     Critical,
     Warning,
 }

@@ -1,14 +1,14 @@
 //! The archive: what was pushed out or deleted, found by the same filter, brought back; and the files that it stands in.
 
 mod files;
-mod letter;
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
@@ -24,7 +24,7 @@ use super::viewer::{Theme, Viewer};
 use crate::access::Permission;
 use crate::api::archive;
 use crate::api::archive::restore;
-use crate::api::letters::Pairs;
+use crate::api::letters::{Pairs, parse_id};
 use crate::api::problem::{Code, Problem};
 use crate::api::reveal::may_ask;
 use crate::api::wire::ScanBody;
@@ -86,14 +86,17 @@ impl Archive {
     }
 }
 
+/// A letter has one page, wherever it is.
+async fn one(id: Result<Path<String>, PathRejection>) -> Result<Redirect, Problem> {
+    Ok(Redirect::to(&format!("/letters/{}", parse_id(id)?)))
+}
+
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
     routes
         .route("/archive", get(show))
         .route("/archive/verify", post(files::verify))
         .route("/archive/restore", post(restore_many))
-        .route("/archive/{id}", get(letter::show))
-        .route("/archive/{id}/restore", post(letter::restore))
-        .route("/archive/{id}/hold", post(letter::hold))
+        .route("/archive/{id}", get(one))
 }
 
 async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Result<Response, Problem> {

@@ -82,11 +82,22 @@ fn all() -> &'static [Asset] {
     ALL.get_or_init(|| {
         let mut assets: Vec<Asset> = Vec::with_capacity(FILES.len());
         for (name, kind, content) in FILES {
-            let content = if kind == JS { bound(content, &assets) } else { content.to_owned() };
+            let content = if kind == JS { bound(&bare(content), &assets) } else { content.to_owned() };
             assets.push(Asset::new(name, kind, content));
         }
         assets
     })
+}
+
+/// A module without the lines that are comments, which no browser reads.
+fn bare(content: &str) -> String {
+    let is_comment = |line: &&str| line.starts_with("//") || line.starts_with("/**") && line.ends_with("*/");
+    content
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !is_comment(line))
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 /// A module with the addresses of what it imports in place of their names.
@@ -215,6 +226,16 @@ mod tests {
         let sheet = &all()[0];
         for forbidden in ["@import", "url(", "http"] {
             assert!(!sheet.content.contains(forbidden), "{}: {forbidden}", sheet.name);
+        }
+    }
+
+    #[test]
+    fn comments_stay_at_home() {
+        assert_eq!(bare("// one\n\n  /** two */\n  a(); // three\n"), "\na(); // three\n");
+        // A text of several lines would lose what looks like a comment, and how it is set in.
+        for (name, _, content) in FILES.iter().filter(|(_, kind, _)| *kind == JS) {
+            let torn = content.lines().filter(|line| line.matches('`').count() % 2 == 1).count();
+            assert_eq!(torn, 0, "{name} has a text of several lines");
         }
     }
 

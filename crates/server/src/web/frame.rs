@@ -122,6 +122,8 @@ struct ProblemPage<'a> {
     status: u16,
     title: &'a str,
     problem: &'a Problem,
+    /// Seconds until another try makes sense.
+    wait: Option<String>,
 }
 
 impl<'a> ProblemPage<'a> {
@@ -132,11 +134,13 @@ impl<'a> ProblemPage<'a> {
             status: status.as_u16(),
             title: status.canonical_reason().unwrap_or("Error"),
             problem,
+            wait: None,
         }
     }
 
-    fn respond(&self, before: &HeaderMap) -> Response {
-        let mut response = (self.problem.status(), Page(self)).into_response();
+    fn respond(mut self, before: &HeaderMap) -> Response {
+        self.wait = before.get(header::RETRY_AFTER).and_then(|wait| wait.to_str().ok()).map(str::to_owned);
+        let mut response = (self.problem.status(), Page(&self)).into_response();
         for name in [header::RETRY_AFTER, header::ALLOW, HeaderName::from_static("x-request-id")] {
             if let Some(value) = before.get(&name) {
                 response.headers_mut().insert(name, value.clone());

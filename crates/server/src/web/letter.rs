@@ -237,10 +237,6 @@ fn happenings(entry: &LetterEntry) -> Vec<(Time, Mark)> {
 }
 
 impl LetterPage {
-    fn address(&self) -> String {
-        format!("/letters/{}", self.id)
-    }
-
     /// The address of the body in another view.
     fn view_address(&self, view: &View) -> String {
         format!("/letters/{}?view={}#body", self.id, view.name())

@@ -13,6 +13,8 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
+use lazaret_core::filter::{Filter, Held};
+use lazaret_core::lifecycle::{Action, Place, Standing, Status};
 use lazaret_store::decision::Verb;
 
 use self::bulk::label;
@@ -20,6 +22,7 @@ use self::filter::{Asked, Chip, SortChoice, Suggestion};
 use super::format as filters;
 use super::format::{encoded, grouped};
 use super::frame::Page;
+use super::letter::actions::past;
 use super::shell::Shell;
 use super::viewer::{Theme, Viewer};
 use crate::access::Permission;
@@ -52,7 +55,8 @@ struct LettersPage {
     first: Option<String>,
     next: Option<String>,
     actions: Vec<ActionButton>,
-    hindrance: Option<String>,
+    /// Why none of them can be redriven.
+    unplanned: Option<String>,
     operation: Option<OperationBody>,
 }
 
@@ -61,6 +65,23 @@ struct ActionButton {
     name: &'static str,
     label: &'static str,
     kind: &'static str,
+    /// Why it cannot be taken on any of them.
+    hindrance: Option<String>,
+}
+
+/// Whether a decision can be taken on any letter that a filter may find.
+fn applies(filter: &Filter, action: Action) -> bool {
+    let asked = &filter.status;
+    let wanted = |status: &Status| {
+        (asked.include.is_empty() || asked.include.contains(status)) && !asked.exclude.contains(status)
+    };
+    let of = |status: Status, held: bool| Standing { status, place: Place::Live, held, content_kept: true };
+    Status::ALL.into_iter().filter(wanted).any(|status| {
+        let holds = [false, true]
+            .into_iter()
+            .filter(|held| filter.held.is_none_or(|asked| (asked == Held::Yes) == *held));
+        holds.into_iter().any(|held| of(status, held).after(action).is_ok())
+    })
 }
 
 /// Every decision on many letters, in the order of their use.
@@ -99,6 +120,13 @@ pub(crate) async fn show(
     let operation = operation::find(&app, asked.operation.as_deref()).await;
     let shell = Shell::new(&app, &viewer, "Letters", "/letters").await?.with(problem.as_ref());
     let next = list.as_ref().and_then(|list| list.next_cursor.as_deref());
+    // A filter that cannot be read bars nothing: the page says so above all.
+    let filter = Filter::from_text(&asked.q).unwrap_or_default();
+    let by_role = viewer.hindrance(Permission::Decide);
+    let barred = |action: Action, done: &str| {
+        let none = || format!("letters of this filter cannot be {done} in the state that it asks for");
+        by_role.clone().or_else(|| (!applies(&filter, action)).then(none))
+    };
     let page = LettersPage {
         shell,
         chips: asked.chips(),
@@ -110,9 +138,12 @@ pub(crate) async fn show(
         next: next.map(|cursor| asked.address(Some(cursor))),
         actions: ACTIONS
             .into_iter()
-            .map(|(verb, kind)| ActionButton { name: verb.name(), label: label(verb), kind })
+            .map(|(verb, kind)| {
+                let hindrance = barred(verb.action(), past(verb));
+                ActionButton { name: verb.name(), label: label(verb), kind, hindrance }
+            })
             .collect(),
-        hindrance: viewer.hindrance(Permission::Decide),
+        unplanned: barred(Action::Redrive, "redriven"),
         operation,
         q: asked.q,
         list,
@@ -121,6 +152,21 @@ pub(crate) async fn show(
 }
 
 impl LettersPage {
+    /// Why some of the buttons cannot be pressed, in one sentence.
+    fn why(&self) -> Option<String> {
+        let barred: Vec<&ActionButton> =
+            self.actions.iter().filter(|action| action.hindrance.is_some()).collect();
+        match (barred.as_slice(), &self.unplanned) {
+            ([], None) => None,
+            (all, Some(why)) if all.len() == self.actions.len() => Some(why.clone()),
+            (some, unplanned) => {
+                let redrive = unplanned.iter().map(|_| "Plan a redrive");
+                let names: Vec<&str> = redrive.chain(some.iter().map(|action| action.label)).collect();
+                Some(format!("Not for letters in the state that the filter asks for: {}.", names.join(", ")))
+            }
+        }
+    }
+
     fn items(&self) -> &[LetterSummary] {
         self.list.as_ref().map_or(&[], |list| &list.items)
     }

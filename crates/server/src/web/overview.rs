@@ -19,6 +19,7 @@ use super::format::grouped;
 use super::frame::Page;
 use super::incidents::Card;
 use super::shell::Shell;
+use super::sources::Health;
 use super::viewer::{Theme, Viewer};
 use crate::api::problem::Problem;
 use crate::api::sources::SourceBody;
@@ -170,36 +171,19 @@ impl Run {
 /// How a source does, in a word and a sentence.
 pub(crate) struct SourceLine {
     body: SourceBody,
-    /// The class of the word.
-    health: &'static str,
-    word: &'static str,
-    why: String,
+    health: Health,
+    what: String,
 }
 
 impl SourceLine {
     fn new(body: SourceBody) -> SourceLine {
-        let (health, word, why) = match &body.outbox {
-            None if body.name == SOURCE => ("good", "ready", "jobs that die here become letters".to_owned()),
-            None => ("good", "ready", "letters are reported to this server".to_owned()),
-            Some(outbox) => match (&outbox.connected, &outbox.last_error) {
-                // Another instance captures from it, and knows how it stands.
-                (false, None) if !outbox.leads => {
-                    ("info", "elsewhere", "another instance captures from it".to_owned())
-                }
-                (false, error) => {
-                    ("bad", "not connected", error.clone().unwrap_or_else(|| "not connected yet".into()))
-                }
-                (true, _) => match outbox.relay.as_ref().and_then(|relay| relay.problem.clone()) {
-                    Some(problem) => ("warning", "relay in trouble", problem),
-                    None if outbox.vanished > 0 => (
-                        "warning",
-                        "rows vanished",
-                        format!("{} pending letters have lost their rows", grouped(outbox.vanished)),
-                    ),
-                    None => ("good", "connected", format!("table {}", outbox.table)),
-                },
-            },
+        let health = Health::of(&body);
+        let what = match (&health.why, &body.outbox) {
+            (Some(why), _) => why.clone(),
+            (None, Some(outbox)) => format!("table {}", outbox.table),
+            (None, None) if body.name == SOURCE => "jobs that die here become letters".to_owned(),
+            (None, None) => "letters are reported to this server".to_owned(),
         };
-        SourceLine { body, health, word, why }
+        SourceLine { body, health, what }
     }
 }

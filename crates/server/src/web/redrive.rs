@@ -31,6 +31,7 @@ use crate::api;
 use crate::api::letters::Pairs;
 use crate::api::problem::{Code, Problem};
 use crate::api::redrives::Step;
+use crate::api::wire::redrive::RedriveBody;
 use crate::app::App;
 
 /// The id in an address.
@@ -42,6 +43,7 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/redrives/new", get(new::show).post(new::plan))
         .route("/redrives/{id}", get(show))
         .route("/redrives/{id}/launch", post(plan::launch))
+        .route("/redrives/{id}/settle", post(run::settle_all))
         .route("/redrives/{id}/letters/{letter}/settle", post(run::settle));
     for step in Step::ALL {
         routes = routes.route(
@@ -81,13 +83,12 @@ async fn page(
     let title = match state {
         RunState::Planning => "A plan that is being made".to_owned(),
         RunState::Planned => format!("Plan for {count}"),
-        RunState::Canary
-        | RunState::Running
-        | RunState::Paused
-        | RunState::Verifying
-        | RunState::Done
-        | RunState::Stopped
-        | RunState::Cancelled => format!("Redrive of {count}"),
+        RunState::Canary | RunState::Running | RunState::Verifying => {
+            format!("{} % · Redrive of {count}", turned(&redrive))
+        }
+        RunState::Paused | RunState::Done | RunState::Stopped | RunState::Cancelled => {
+            format!("{state} · Redrive of {count}")
+        }
     };
     let shell = Shell::new(app, viewer, title, "/redrives").await?.with(refused.map(|(problem, _)| problem));
     match state {
@@ -106,6 +107,12 @@ async fn page(
             Ok((status, Page(shown)).into_response())
         }
     }
+}
+
+/// How many of a hundred letters have had their turn.
+fn turned(redrive: &RedriveBody) -> u64 {
+    let left = redrive.letters.waiting + redrive.letters.out;
+    redrive.count.saturating_sub(left) * 100 / redrive.count.max(1)
 }
 
 /// An address with its query.

@@ -1,4 +1,4 @@
-//! Reveals one letter on its page, live or archived: the form sends the reason, and the answer shows the letter as it is, once.
+//! Reveals one letter on its page, wherever it is: the form sends the reason, and the answer shows the letter as it is, once.
 //!
 //! There is no address to come back to: whoever loads the page again sees it masked.
 
@@ -23,14 +23,14 @@ use super::shell::Shell;
 use super::viewer::{Theme, Viewer};
 use crate::access::Permission;
 use crate::api::letters::{Lives, parse_id};
-use crate::api::problem::Problem;
+use crate::api::problem::{Code, Problem};
 use crate::api::reveal::Reveal;
 use crate::api::wire::entry::LetterEntry;
 use crate::api::{archive, letters};
 use crate::app::App;
 
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
-    routes.route("/letters/{id}/reveal", post(live)).route("/archive/{id}/reveal", post(archived))
+    routes.route("/letters/{id}/reveal", post(reveal))
 }
 
 #[derive(Template)]
@@ -38,8 +38,6 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
 struct Revealed {
     shell: Shell,
     id: String,
-    /// Of the letter's page, where it is masked.
-    address: String,
     /// What was typed, if it was refused.
     reason: String,
     /// Why the viewer may not.
@@ -58,21 +56,7 @@ struct Laid {
 
 type Id = Result<Path<String>, PathRejection>;
 
-async fn live(State(app): State<Arc<App>>, viewer: Viewer, id: Id, form: Form) -> Result<Response, Problem> {
-    let id = parse_id(id)?;
-    let reason = form.text("reason").unwrap_or_default();
-    let found = match Reveal::new(&app, &viewer.caller, &viewer.request, &reason) {
-        Ok(reveal) => reveal.letter(id, Lives::Kept).await,
-        Err(problem) => Err(problem),
-    };
-    let found = match found {
-        Ok(entry) => letters::found_original(&app, id, Some(entry.summary.life)).await.map(|it| (entry, it)),
-        Err(problem) => Err(problem),
-    };
-    page(&app, &viewer, "/letters", id, reason, found).await
-}
-
-async fn archived(
+async fn reveal(
     State(app): State<Arc<App>>,
     viewer: Viewer,
     id: Id,
@@ -80,25 +64,36 @@ async fn archived(
 ) -> Result<Response, Problem> {
     let id = parse_id(id)?;
     let reason = form.text("reason").unwrap_or_default();
-    let found = match Reveal::new(&app, &viewer.caller, &viewer.request, &reason) {
-        Ok(reveal) => reveal.archived(id).await.map(|entry| entry.letter),
-        Err(problem) => Err(problem),
+    let found = match live(&app, &viewer, id, &reason).await {
+        Err(problem) if problem.code() == Code::NotFound => archived(&app, &viewer, id, &reason).await,
+        found => found,
     };
-    let found = match found {
-        Ok(entry) => archive::found_original(&app, id, None).await.map(|original| (entry, original)),
-        Err(problem) => Err(problem),
-    };
-    page(&app, &viewer, "/archive", id, reason, found).await
+    page(&app, &viewer, id, reason, found).await
+}
+
+type Found = Result<(LetterEntry, Original), Problem>;
+
+async fn live(app: &App, viewer: &Viewer, id: LetterId, reason: &str) -> Found {
+    let reveal = Reveal::new(app, &viewer.caller, &viewer.request, reason)?;
+    let entry = reveal.letter(id, Lives::Kept).await?;
+    let original = letters::found_original(app, id, Some(entry.summary.life)).await?;
+    Ok((entry, original))
+}
+
+async fn archived(app: &App, viewer: &Viewer, id: LetterId, reason: &str) -> Found {
+    let reveal = Reveal::new(app, &viewer.caller, &viewer.request, reason)?;
+    let entry = reveal.archived(id).await?.letter;
+    let original = archive::found_original(app, id, None).await?;
+    Ok((entry, original))
 }
 
 /// The letter as it is, or the form once more if what was typed into it is not enough.
 async fn page(
     app: &Arc<App>,
     viewer: &Viewer,
-    place: &'static str,
     id: LetterId,
     reason: String,
-    found: Result<(LetterEntry, Original), Problem>,
+    found: Found,
 ) -> Result<Response, Problem> {
     let (letter, problem) = match found {
         Ok((entry, original)) => (Some(Laid::new(entry, original).await?), None),
@@ -107,9 +102,8 @@ async fn page(
     };
     let title = format!("Letter {id}, revealed");
     let page = Revealed {
-        shell: Shell::new(app, viewer, title, place).await?.with(problem.as_ref()),
+        shell: Shell::new(app, viewer, title, "/letters").await?.with(problem.as_ref()),
         id: id.to_string(),
-        address: format!("{place}/{id}"),
         reason,
         hindrance: viewer.hindrance(Permission::Reveal),
         letter,

@@ -1,8 +1,12 @@
 //! What stands around every page: the rail, the banner, the notice, the title that tells the state.
 
+use std::sync::Arc;
+
 use lazaret_core::incident::IncidentState;
 use lazaret_core::time::Time;
 
+use super::alerts::Level;
+use super::mood;
 use super::viewer::{Theme, Viewer};
 use crate::api::problem::Problem;
 use crate::app::App;
@@ -121,17 +125,20 @@ pub(crate) struct Shell {
     pub incidents: u64,
     /// Those among them that came back after their fix.
     pub regressed: u64,
+    /// The worst that is wrong besides.
+    pub worst: Option<Level>,
 }
 
 impl Shell {
     /// Makes the frame of a page; `place` is an address of the rail.
     pub async fn new(
-        app: &App,
+        app: &Arc<App>,
         viewer: &Viewer,
         title: impl Into<String>,
         place: &'static str,
     ) -> Result<Shell, Problem> {
         let counts = app.store.incident_counts().await?;
+        let worst = mood::worst(app).await;
         let count = |state: &IncidentState| counts.get(state).copied().unwrap_or(0);
         Ok(Shell {
             title: title.into(),
@@ -147,6 +154,7 @@ impl Shell {
             trouble: None,
             incidents: UNSETTLED.iter().map(count).sum(),
             regressed: count(&IncidentState::Regressed),
+            worst,
         })
     }
 
@@ -158,19 +166,19 @@ impl Shell {
 
     /// calm, busy or bad: what the icon of the tab shows.
     pub fn mood(&self) -> &'static str {
-        match (self.regressed, self.incidents) {
-            (0, 0) => "calm",
-            (0, _) => "busy",
-            (_, _) => "bad",
+        match (self.regressed, self.worst, self.incidents) {
+            (1.., _, _) | (_, Some(Level::Critical), _) => "bad",
+            (0, Some(Level::Warning), _) | (0, None, 1..) => "busy",
+            (0, None, 0) => "calm",
         }
     }
 
     /// The picture of that.
     pub fn icon(&self) -> &'static str {
-        match (self.regressed, self.incidents) {
-            (0, 0) => "icon-calm.svg",
-            (0, _) => "icon-busy.svg",
-            (_, _) => "icon-bad.svg",
+        match self.mood() {
+            "calm" => "icon-calm.svg",
+            "busy" => "icon-busy.svg",
+            _ => "icon-bad.svg",
         }
     }
 

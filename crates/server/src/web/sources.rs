@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use super::asked::{Asked, pairs};
 use super::form::Form;
 use super::format as filters;
-use super::format::length;
+use super::format::{grouped, length};
 use super::frame::{Page, done};
 use super::shell::Shell;
 use super::viewer::{Theme, Viewer};
@@ -59,7 +59,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    fn of(source: &SourceBody) -> Health {
+    pub fn of(source: &SourceBody) -> Health {
         match &source.outbox {
             None => Health { level: "good", word: "takes letters", why: None },
             Some(outbox) => Health::of_outbox(outbox),
@@ -72,13 +72,18 @@ impl Health {
         if !outbox.connected && outbox.last_error.is_some() {
             return Health { level: "bad", word: "not connected", why: outbox.last_error.clone() };
         }
+        if !outbox.connected && !outbox.leads {
+            // The one that does knows how it stands.
+            let why = "another instance captures from it".to_owned();
+            return Health { level: "info", word: "elsewhere", why: Some(why) };
+        }
         if !outbox.connected {
             return Health { level: "unknown", word: "not connected yet", why: None };
         }
         match (relay, outbox.vanished) {
             (Some(problem), _) => Health { level: "warning", word: "relay in trouble", why: Some(problem) },
-            (None, 1..) => {
-                let why = "rows of pending letters are gone from the table".to_owned();
+            (None, vanished @ 1..) => {
+                let why = format!("{} pending letters have lost their rows", grouped(vanished));
                 Health { level: "warning", word: "rows vanished", why: Some(why) }
             }
             (None, 0) => Health { level: "good", word: "connected", why: None },

@@ -36,6 +36,27 @@ async fn status_of(app: &TestApp, id: &str) -> String {
 }
 
 #[tokio::test]
+async fn what_the_filter_rules_out_is_not_offered() {
+    let (app, browser) = (TestApp::new().await, Browser::default());
+    app.report(&serde_json::json!({"eventId": "e", "originalEvent": {}})).await;
+    let barred = |text: &str, action: &str| {
+        let (_, rest) = text.split_once(&format!("name=\"action\" value=\"{action}\"")).unwrap();
+        rest.split_once('>').unwrap().0.contains("disabled")
+    };
+    let pending = page(&browser, &app, "/letters").await;
+    assert!(barred(&pending, "reopen") && !barred(&pending, "discard") && !barred(&pending, "redrive"));
+    assert!(pending.contains("in the state that the filter asks for: Reopen."), "{pending}");
+    let resolved = page(&browser, &app, "/letters?q=status:resolved").await;
+    assert!(barred(&resolved, "redrive") && !barred(&resolved, "reopen"), "{resolved}");
+    let free = page(&browser, &app, "/letters?q=held:no").await;
+    assert!(barred(&free, "release") && !barred(&free, "hold") && !barred(&free, "reopen"), "{free}");
+    let all = page(&browser, &app, "/letters?q=").await;
+    for action in ["redrive", "resolve", "discard", "hold", "release", "reopen", "delete"] {
+        assert!(!barred(&all, action), "{action}");
+    }
+}
+
+#[tokio::test]
 async fn without_letters_the_page_says_what_to_do() {
     let (app, browser) = (TestApp::new().await, Browser::default());
     let text = page(&browser, &app, "/letters").await;

@@ -307,6 +307,59 @@ async fn a_letter_of_which_nobody_knows_is_settled() {
 }
 
 #[tokio::test]
+async fn many_of_which_nobody_knows_are_settled_at_once_if_their_number_is_typed() {
+    let (app, receiver) = serving(Success::Response).await;
+    fixed(&app, 3).await;
+    receiver.answers(&[502, 504, 502]);
+    let planned = plan(&app).await;
+    launched(&app, &planned).await;
+    drive(&app).await;
+    let (browser, address) = (Browser::default(), page_of(&planned));
+    let page = see(&browser, &app, &address).await;
+    has(&page, &["Settle all 3 at once", "None of 3 was sent", "data-mood=\"busy\""]);
+    let settle = async |fields: &[(&str, &str)]| {
+        browser.submit(&app, FORM, &format!("{address}/settle"), fields).await
+    };
+    refused(
+        &settle(&[("outcome", "sent"), ("settled", "2")]).await,
+        409,
+        &["there are 3 such letters", "value=\"2\""],
+    );
+    refused(&settle(&[("outcome", "sent")]).await, 409, &["nothing was settled"]);
+    refused(&settle(&[("outcome", "perhaps"), ("settled", "3")]).await, 400, &["`perhaps` is unknown"]);
+    let page = browser.follow(&app, &settle(&[("outcome", "unclaim"), ("settled", "3")]).await).await;
+    has(&page, &["3 letters settled."]);
+    assert_eq!(app.get("/api/v1/dead-letters?status=pending").await.expect(200)["total"], 3);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_launch_may_go_otherwise_than_planned() {
+    let (app, receiver) = serving(Success::Response).await;
+    fixed(&app, 4).await;
+    let planned = plan(&app).await;
+    let (browser, address) = (Browser::default(), page_of(&planned));
+    has(
+        &see(&browser, &app, &address).await,
+        &["Otherwise than planned", "As planned: as fast as they are taken"],
+    );
+    let launch = format!("{address}/launch");
+    let wrong = [("count", "4"), ("pace", "other"), ("perMinute", "0"), ("canary", "1")];
+    refused(&browser.submit(&app, &address, &launch, &wrong).await, 400, &["pace must be", "value=\"0\""]);
+    let wish = [("count", "4"), ("pace", "other"), ("perMinute", "7"), ("canary", "2"), ("stopPercent", "")];
+    let page = browser.follow(&app, &browser.submit(&app, &address, &launch, &wish).await).await;
+    has(&page, &["is launched", "7 a minute", "<title>", " % · Redrive of 4 letters"]);
+    let options = app.get(&format!("/api/v1{address}")).await.expect(200)["options"].clone();
+    assert_eq!((&options["pace"], &options["canary"]), (&json!(7), &json!(2)), "{options}");
+    drive(&app).await;
+    assert!(receiver.got().len() <= 2, "the canaries go first");
+    let take = async |step: &str| browser.submit(&app, FORM, &format!("{address}/{step}"), &[]).await;
+    let page = browser.follow(&app, &take("pause").await).await;
+    has(&page, &["<title>", "paused · Redrive of 4 letters"]);
+    app.check().await;
+}
+
+#[tokio::test]
 async fn what_was_sent_instead_of_an_original_is_shown_as_a_difference() {
     let (app, _receiver) = serving(Success::Response).await;
     let (ids, _) = fixed(&app, 1).await;

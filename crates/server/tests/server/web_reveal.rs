@@ -68,7 +68,7 @@ async fn a_letter_of_the_archive_is_revealed_where_it_is() {
     app.token = Some(app.token_of("admin").await);
     let id = secret(&app).await;
     app.post(&format!("/api/v1/dead-letters/{id}/delete"), &json!({})).await.expect(200);
-    let (browser, at) = (Browser::default(), format!("/archive/{id}"));
+    let (browser, at) = (Browser::default(), format!("/letters/{id}"));
     let masked = Browser::text(&browser.get(&app, &at).await);
     assert!(masked.contains(&format!("action=\"{at}/reveal\"")) && !masked.contains("hunter2"), "{masked}");
     let short = browser.submit(&app, &at, &format!("{at}/reveal"), &[("reason", "so")]).await;

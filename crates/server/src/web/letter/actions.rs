@@ -161,7 +161,8 @@ impl Doors {
             retry: sending.clone().or(lost),
             // Another destination can be named in an edit.
             edit: sending.or(of_job),
-            hold: against(Action::Hold),
+            // One in the archive is held by its id alone, whatever its state.
+            hold: if found.removal.is_some() { hindered } else { against(Action::Hold) },
             way,
             shut,
             glass,

@@ -79,6 +79,19 @@ pub(super) async fn of(
     Ok(list(app, &redrive.id, asked).await?.0)
 }
 
+/// The first letters of which nobody knows whether they were sent, so many at most.
+pub(super) async fn unknown(app: &Arc<App>, id: &str, most: u64) -> Result<Vec<RedriveLetterBody>, Problem> {
+    let (mut all, mut cursor) = (Vec::new(), Some(String::new()));
+    while let Some(after) = cursor.filter(|_| (all.len() as u64) < most) {
+        let asked = [("outcome", Outcome::Unknown.name()), ("limit", "500"), ("cursor", after.as_str())];
+        let asked = asked.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        let (rows, next) = list(app, id, asked).await?;
+        all.extend(rows);
+        cursor = next;
+    }
+    Ok(all)
+}
+
 async fn list(
     app: &Arc<App>,
     id: &str,

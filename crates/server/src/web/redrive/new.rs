@@ -53,12 +53,12 @@ struct Found {
 }
 
 /// An option that is a number or a length of time.
-struct Field {
-    name: &'static str,
-    label: &'static str,
+pub(super) struct Field {
+    pub name: &'static str,
+    pub label: &'static str,
     /// What holds if nothing is typed.
-    default: String,
-    hint: &'static str,
+    pub default: String,
+    pub hint: &'static str,
 }
 
 impl New {
@@ -120,8 +120,20 @@ fn wish(form: &Form) -> Result<Map<String, Value>, Problem> {
             .with("field", "q")
             .hint("type one such as queue:billing since:24h, or begin at an incident, whose letters have one cause"));
     };
-    let mut wish = form.texts(&["reason", "canaryTimeout", "quiet"]);
+    let mut wish = options(form)?;
+    wish.extend(form.texts(&["reason"]));
     wish.insert("filter".into(), Map::from_iter([("q".to_owned(), q.into())]).into());
+    let order = form.texts(&["orderBy", "direction"]);
+    if !order.is_empty() {
+        let options = wish.entry("reprocessingOptions").or_insert_with(|| Map::new().into());
+        options["prioritization"] = order.into();
+    }
+    Ok(wish)
+}
+
+/// How letters are to go, as the API takes it: what can also be said at the launch.
+pub(super) fn options(form: &Form) -> Result<Map<String, Value>, Problem> {
+    let mut wish = form.texts(&["canaryTimeout", "quiet"]);
     for name in ["canary", "stopPercent", "stopOf"] {
         if let Some(count) = form.count(name)? {
             wish.insert(name.into(), count.into());
@@ -138,10 +150,6 @@ fn wish(form: &Form) -> Result<Map<String, Value>, Problem> {
         if let Some(count) = form.count(name)? {
             options.insert(name.into(), count.into());
         }
-    }
-    let order = form.texts(&["orderBy", "direction"]);
-    if !order.is_empty() {
-        options.insert("prioritization".into(), order.into());
     }
     if !options.is_empty() {
         wish.insert("reprocessingOptions".into(), options.into());
@@ -206,7 +214,7 @@ async fn find(app: &Arc<App>, viewer: &Viewer, q: &str) -> Result<Option<Found>,
     Ok(Some(Found { count: letters(total.total), total, q: text, samples }))
 }
 
-fn fields() -> Vec<Field> {
+pub(super) fn fields() -> Vec<Field> {
     let field = |name, label, default: u32, hint| Field { name, label, default: default.to_string(), hint };
     let time = |name, label, hint| Field { name, label, default: length(limits::CANARY_MS_MIN), hint };
     vec![

@@ -15,7 +15,7 @@ use lazaret_core::time::Time;
 
 use super::outcomes::letters;
 use super::speed::pace_told;
-use super::{IdPath, Refused};
+use super::{IdPath, Refused, new};
 use crate::access::Permission;
 use crate::api::problem::{Code, Problem};
 use crate::api::wire::redrive::RedriveBody;
@@ -50,6 +50,8 @@ pub(super) struct PlanPage {
     /// Why the plan cannot be dropped by this viewer.
     drop_hindrance: Option<String>,
     glass: Option<Glass>,
+    /// What can be said otherwise than planned.
+    fields: Vec<new::Field>,
     form: Form,
 }
 
@@ -92,6 +94,7 @@ impl PlanPage {
             pace: pace_told(&redrive.options.pace),
             duration: Length::parse(&plan.duration).ok().map(Length::ms).filter(|ms| *ms > 0).map(length),
             count: letters(redrive.count),
+            fields: new::fields(),
             is_typed: !plan.incidents.is_empty(),
             is_planned,
             plan,
@@ -107,12 +110,19 @@ impl PlanPage {
         canaries > 0 && self.redrive.count > canaries
     }
 
+    /// Whether the options are unfolded: somebody has typed in them.
+    fn is_unfolded(&self) -> bool {
+        let typed = |name: &str| self.form.text(name).is_some();
+        typed("pace") || typed("perMinute") || self.fields.iter().any(|field| typed(field.name))
+    }
+
     fn is_forced(&self) -> bool {
         self.form.is_checked("force")
     }
 
     fn is_wrong(&self, name: &str) -> bool {
-        self.shell.trouble.as_ref().is_some_and(|trouble| trouble.field.as_deref() == Some(name))
+        let field = self.shell.trouble.as_ref().and_then(|trouble| trouble.field.as_deref());
+        field.is_some_and(|field| field.rsplit('.').next() == Some(name))
     }
 
     /// What to do about a refusal, from here.
@@ -243,6 +253,7 @@ async fn start(app: &Arc<App>, viewer: &Viewer, id: &str, form: &Form) -> Result
         // Without a reason it would be a launch like any other, which was not asked for.
         return Err(NotRedriven::GlassReason.into());
     }
+    wish.extend(new::options(form)?);
     wish.insert("planId".into(), id.into());
     wish.insert("count".into(), count.into());
     let caller = Extension(viewer.caller.clone());

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
+use http::StatusCode;
 use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_core::time::Time;
 
@@ -17,7 +18,7 @@ use super::speed::{Speed, pace_told};
 use super::trend::{self, Touched, Trend};
 use super::{IdPath, Refused, new};
 use crate::access::Permission;
-use crate::api::problem::Problem;
+use crate::api::problem::{Code, Problem};
 use crate::api::redrives::{self, Step};
 use crate::api::wire::edit::EditBody;
 use crate::api::wire::redrive::{RedriveBody, RedriveLetterBody};
@@ -232,8 +233,60 @@ pub(super) async fn settle(
                 "sent" => "Settled: it was sent, and is verified as any other.",
                 _ => "Settled: it was not sent, and waits again.",
             };
-            Ok(done(&format!("/redrives/{}", redrive.0.id), told))
+            let back = match form.get("from") {
+                "list" => "?outcome=unknown#letters",
+                _ => "#run-attention",
+            };
+            Ok(done(&format!("/redrives/{}{back}", redrive.0.id), told))
         }
         Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
     }
+}
+
+/// Letters that one request settles at most.
+const SETTLED_MAX: u64 = 1_000;
+
+/// Settles every letter of which nobody knows, if they are as many as was typed.
+pub(super) async fn settle_all(
+    State(app): State<Arc<App>>,
+    viewer: Viewer,
+    id: IdPath,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Path(id) = id?;
+    match settle_each(&app, &viewer, &id, &form).await {
+        Ok((settled, 0)) => {
+            Ok(done(&format!("/redrives/{id}"), &format!("{} settled.", outcomes::letters(settled))))
+        }
+        Ok((settled, left)) => {
+            let told = format!("{} settled, {left} are left.", outcomes::letters(settled));
+            Ok(done(&format!("/redrives/{id}#run-attention"), &told))
+        }
+        Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
+    }
+}
+
+/// How many were settled, and how many are left.
+async fn settle_each(app: &Arc<App>, viewer: &Viewer, id: &str, form: &Form) -> Result<(u64, u64), Problem> {
+    let state = || State(Arc::clone(app));
+    let unknown = redrives::show(state(), Ok(Path(id.to_owned()))).await?.0.letters.unknown;
+    if form.count("settled")? != Some(unknown) {
+        let text = format!("there are {unknown} such letters; nothing was settled");
+        return Err(Problem::new(Code::CountMismatch, text).with("field", "settled"));
+    }
+    let mut settled = 0;
+    for letter in letters::unknown(app, id, SETTLED_MAX).await? {
+        let body = form::body(form.texts(&["outcome"]));
+        let caller = Extension(viewer.caller.clone());
+        let request = Extension(viewer.request.clone());
+        let path = Ok(Path((id.to_owned(), letter.letter_id)));
+        match redrives::settle(state(), caller, request, path, Ok(body)).await {
+            Ok(_) => settled += 1,
+            // Somebody else was faster.
+            Err(problem) if problem.status() == StatusCode::CONFLICT => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    let left = redrives::show(state(), Ok(Path(id.to_owned()))).await?.0.letters.unknown;
+    Ok((settled, left))
 }
