@@ -136,6 +136,7 @@ fn all_pages(browser: &Browser) -> Vec<(String, String)> {
     for (name, address) in [
         ("incident", linked("/incidents?sort=-count", "/incidents/0")),
         ("letter-edit", format!("{letter}/edit")),
+        ("job-edit", format!("{}/edit", linked("/letters?q=source:jobs%20status:pending", "/letters/0"))),
         ("letter", letter),
         ("archived", linked("/archive", "/letters/0")),
         ("redrive", run),

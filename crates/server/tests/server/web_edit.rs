@@ -15,6 +15,16 @@ const BODY: &[u8] =
     br#"{"amount":10.50,"auth":{"password":"hunter2"},"card":4242424242424242,"url":"https://u:pw9@h/x"}"#;
 
 /// The body as the page offers it.
+const LINES: &str = r#"{
+  "amount": 10.50,
+  "auth": {
+    "password": "⟦hidden 1⟧"
+  },
+  "card": "⟦hidden 2: •••• 4242⟧",
+  "url": "⟦hidden 3: https://u:[redacted]@h/x⟧"
+}"#;
+
+/// The same in one line.
 const DRAFT: &str = r#"{"amount":10.50,"auth":{"password":"⟦hidden 1⟧"},"card":"⟦hidden 2: •••• 4242⟧","url":"⟦hidden 3: https://u:[redacted]@h/x⟧"}"#;
 
 async fn optional(receiver: &Receiver) -> TestApp {
@@ -39,10 +49,12 @@ async fn a_masked_body_is_changed_without_being_seen() {
     let text = Browser::text(&browser.get(&app, &edit).await);
     tells_no_secret(&text);
     let offered = between(&text, "aria-describedby=\"drafted\">\n", "</textarea>").unwrap();
-    assert_eq!(offered.replace("&#34;", "\""), DRAFT);
+    assert_eq!(offered.replace("&#34;", "\""), LINES);
 
-    let untouched = browser.submit(&app, &edit, &edit, &[("body", DRAFT)]).await;
-    assert!(Browser::text(&untouched).contains("changes nothing"));
+    for same in [DRAFT, LINES, &LINES.replace('\n', "\r\n")] {
+        let untouched = browser.submit(&app, &edit, &edit, &[("body", same)]).await;
+        assert!(Browser::text(&untouched).contains("changes nothing"), "{same}");
+    }
 
     for (typed, why) in [
         (DRAFT.replace("\"amount\":10.50", "\"amount\":\"⟦hidden 1⟧\""), "could be read where it stands now"),
@@ -68,7 +80,7 @@ async fn a_masked_body_is_changed_without_being_seen() {
     assert!(receiver.got().is_empty());
 
     let changed =
-        DRAFT.replace("10.50", "12.00").replace("\"⟦hidden 2: •••• 4242⟧\"", "\"4000056655665556\"");
+        LINES.replace("10.50", "12.00").replace("\"⟦hidden 2: •••• 4242⟧\"", "\"4000056655665556\"");
     let seen = Browser::text(&browser.submit(&app, &edit, &edit, &[("body", &changed)]).await);
     tells_no_secret(&seen);
     assert!(

@@ -140,6 +140,9 @@ fn diff(original: &Side<'_>, new: &Side<'_>, edit: &Edit) -> Option<String> {
     Some(text.unified_diff().context_radius(3).header(&names.0, &names.1).to_string())
 }
 
+/// Levels that are set in: a text of brackets alone would grow by its square.
+const INDENTS_MAX: usize = 16;
+
 /// JSON that stands on one line, in lines; every value stays as it is written. Anything else as it is.
 pub(crate) fn laid_out(text: &str) -> String {
     let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
@@ -150,7 +153,7 @@ pub(crate) fn laid_out(text: &str) -> String {
         (String::with_capacity(text.len() * 2), 0, false, false);
     let line = |out: &mut String, depth: usize| {
         out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth));
+        out.extend(std::iter::repeat_n("  ", depth.min(INDENTS_MAX)));
     };
     for c in text.trim().chars() {
         if in_text {
@@ -215,6 +218,14 @@ mod tests {
     use lazaret_core::time::Time;
 
     use super::*;
+
+    #[test]
+    fn a_text_of_brackets_does_not_grow_by_its_square() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let laid = laid_out(&deep);
+        assert!(laid.len() < deep.len() * (2 * INDENTS_MAX + 3), "{}", laid.len());
+        assert_eq!(laid.split_whitespace().collect::<String>(), deep);
+    }
 
     fn edit(body: &[u8], headers: &[(&str, &str)]) -> Edit {
         Edit {

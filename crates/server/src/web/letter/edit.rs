@@ -209,14 +209,12 @@ impl Wish {
         let mut edit = Map::new();
         let mut body = shown.body.to_vec();
         let mut meant = None;
-        if let Some(text) = field.text().filter(|_| form.is_checked("body")) {
-            let typed = lines_like(form.get("body"), text);
-            if typed != text {
-                let filled = field.filled(&typed)?;
-                body = filled.clone().into_bytes();
-                meant = Some(filled);
-                edit.insert("body".into(), Value::String(typed));
-            }
+        if form.is_checked("body")
+            && let Some((typed, filled)) = field.changed(form.get("body"))?
+        {
+            body = filled.clone().into_bytes();
+            meant = Some(filled);
+            edit.insert("body".into(), Value::String(typed));
         }
         let mut content_type = shown.content_type.clone();
         if let Some(typed) = form.text("contentType").filter(|typed| *typed != shown.content_type) {

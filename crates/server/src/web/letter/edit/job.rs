@@ -16,7 +16,7 @@ use super::super::actions::Doors;
 use super::super::room::{Fitted, Room};
 use super::super::{Found, filters};
 use super::body::Field;
-use super::{EditRow, lines_like, preview_of};
+use super::{EditRow, preview_of};
 use crate::api::fields::bad;
 use crate::api::guard::actor;
 use crate::api::problem::Problem;
@@ -133,20 +133,18 @@ impl Edited {
     fn wish(&self, form: &Form) -> Result<Wish, Problem> {
         let (mut request, mut seen, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         let mut args = self.found.shown.body.to_vec();
-        if let Some(text) = self.field.text().filter(|_| form.is_checked("args")) {
-            let typed = lines_like(form.get("args"), text);
-            if typed != text {
-                let filled = self.field.filled(&typed)?;
-                let is_list =
-                    serde_json::from_str::<&RawValue>(&filled).is_ok_and(|raw| raw.get().starts_with('['));
-                if !is_list {
-                    return Err(bad("args", "is no list in JSON")
-                        .hint("arguments are a list: [1, \"two\", {\"three\": 3}]"));
-                }
-                request.push(format!("\"args\":{filled}"));
-                seen.push(typed);
-                args = filled.into_bytes();
+        if form.is_checked("args")
+            && let Some((typed, filled)) = self.field.changed(form.get("args"))?
+        {
+            let is_list =
+                serde_json::from_str::<&RawValue>(&filled).is_ok_and(|raw| raw.get().starts_with('['));
+            if !is_list {
+                return Err(bad("args", "is no list in JSON")
+                    .hint("arguments are a list: [1, \"two\", {\"three\": 3}]"));
             }
+            request.push(format!("\"args\":{filled}"));
+            seen.push(typed);
+            args = filled.into_bytes();
         }
         for (name, label, kind, was) in self.plain() {
             let Some(typed) = form.text(name).filter(|typed| *typed != was) else { continue };
