@@ -279,6 +279,15 @@ impl LetterPage {
         self.doors.plain.iter().filter(move |door| (door.name == Verb::Restore.name()) == is_archived)
     }
 
+    /// Whether what was just decided can be taken back.
+    fn may_undo(&self) -> bool {
+        let is_reopened =
+            |door: &&actions::Door| door.name == Verb::Reopen.name() && door.hindrance.is_none();
+        self.shell.notice.is_some()
+            && self.removal.is_none()
+            && self.doors.plain.iter().any(|door| is_reopened(&door))
+    }
+
     /// Whether older lives stand in the archive and are not shown yet.
     fn has_older(&self) -> bool {
         !self.entry.older_lives.is_empty() && !self.older

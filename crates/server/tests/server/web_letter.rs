@@ -180,6 +180,26 @@ async fn decisions_are_taken_by_forms_and_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn what_was_just_decided_is_undone_by_one_press() {
+    let (app, browser) = (TestApp::new().await, Browser::default());
+    let id = captured(&app, message(b"{}", "application/json", &[])).await;
+    let letter = format!("/letters/{id}");
+    assert!(!page(&browser, &app, &letter).await.contains("id=\"undo\""));
+    for verb in ["discard", "resolve"] {
+        let done = browser.submit(&app, &letter, &format!("{letter}/{verb}"), &[]).await;
+        holds(&browser.follow(&app, &done).await, &["id=\"undo\"", "undone at once"]);
+        // Whoever comes later finds it under its own name.
+        assert!(!page(&browser, &app, &letter).await.contains("id=\"undo\""));
+        let undone =
+            browser.submit(&app, &letter, &format!("{letter}/reopen"), &[("reason", "undone at once")]).await;
+        let text = browser.follow(&app, &undone).await;
+        holds(&text, &["Letter reopened.", "state pending"]);
+        assert!(!text.contains("id=\"undo\""), "{text}");
+    }
+    app.check().await;
+}
+
+#[tokio::test]
 async fn a_hold_keeps_a_letter_until_it_is_released() {
     let (app, browser) = (TestApp::new().await, Browser::default());
     let id = captured(&app, message(b"{}", "application/json", &[])).await;
