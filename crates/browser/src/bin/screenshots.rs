@@ -128,7 +128,10 @@ fn all_pages(browser: &Browser) -> Vec<(String, String)> {
     let linked = |page: &str, begin: &str| {
         browser.goto(page);
         let script = "return document.querySelector(`main a[href^='${arguments[0]}']`)?.getAttribute('href')";
-        browser.script(script, &json!([begin])).as_str().expect("a page with a link").to_owned()
+        // What the demo's worker failed at may only be on its way there.
+        browser.wait(&format!("a link to {begin} on {page}"), || {
+            browser.script(script, &json!([begin])).as_str().map(str::to_owned)
+        })
     };
     let letter = linked("/letters", "/letters/0");
     let mut pages: Vec<(String, String)> =
