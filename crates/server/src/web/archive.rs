@@ -87,8 +87,15 @@ impl Archive {
 }
 
 /// A letter has one page, wherever it is.
-async fn one(id: Result<Path<String>, PathRejection>) -> Result<Redirect, Problem> {
-    Ok(Redirect::to(&format!("/letters/{}", parse_id(id)?)))
+async fn one(
+    State(app): State<Arc<App>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Redirect, Problem> {
+    let id = parse_id(id)?;
+    if app.store.history(id).await?.is_none() {
+        drop(archive::show(State(app), Ok(Path(id.to_string()))).await?);
+    }
+    Ok(Redirect::to(&format!("/letters/{id}")))
 }
 
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
