@@ -60,7 +60,7 @@ pub(crate) struct Driver {
     _seat: Seat,
 }
 
-/// How often a Chromium is started that does not come up.
+/// How often a Chromium or its driver is started that does not come up.
 const STARTS_MAX: usize = 3;
 
 impl Driver {
@@ -158,8 +158,21 @@ impl Drop for Driver {
     }
 }
 
-/// Starts it on a port that it chooses itself, with nothing of the user's own settings.
+/// Starts it on a port that it chooses itself. It takes one that is free for one kind of address and ends if somebody has it
+/// for the other, which many servers beside it make likely: then it is started again.
 fn start_chromedriver(folder: &Path) -> (Child, u16) {
+    let mut said = String::new();
+    for _ in 0..STARTS_MAX {
+        match try_chromedriver(folder) {
+            Ok(started) => return started,
+            Err(log) => said.push_str(&log),
+        }
+    }
+    panic!("chromedriver did not start: {said}");
+}
+
+/// Starts it with nothing of the user's own settings; if it ends at once, gives what it said.
+fn try_chromedriver(folder: &Path) -> Result<(Child, u16), String> {
     let mut child = Command::new("chromedriver")
         .arg("--port=0")
         .env("HOME", folder)
@@ -176,7 +189,10 @@ fn start_chromedriver(folder: &Path) -> (Child, u16) {
     let mut log = String::new();
     let port = loop {
         let begin = log.len();
-        assert!(said.read_line(&mut log).unwrap() > 0, "chromedriver did not start: {log}");
+        if said.read_line(&mut log).unwrap() == 0 {
+            child.wait().ok();
+            return Err(log);
+        }
         let words = log[begin..].split_once("started successfully on port ");
         if let Some(port) = words.and_then(|(_, port)| port.trim().trim_end_matches('.').parse().ok()) {
             break port;
@@ -184,5 +200,5 @@ fn start_chromedriver(folder: &Path) -> (Child, u16) {
     };
     // What it says afterwards has to go somewhere.
     std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    (child, port)
+    Ok((child, port))
 }
