@@ -52,6 +52,8 @@ mod python;
 mod receiver;
 #[path = "redaction.rs"]
 mod redaction;
+#[path = "redaction_masks.rs"]
+mod redaction_masks;
 #[path = "redrive.rs"]
 mod redrive;
 #[path = "redrive_api.rs"]

@@ -1,4 +1,4 @@
-//! Edit and retry where not everything may be seen, and of jobs.
+//! Edit and retry: of letters, where not everything may be seen, and of jobs.
 
 use lazaret_core::gate::Governance;
 use lazaret_server::config::Success;
@@ -9,7 +9,7 @@ use super::ojs::{fetch, id, nack, push};
 use super::receiver::Receiver;
 use super::rig::TestApp;
 use super::web::{Browser, between};
-use super::web_letter::{captured, message};
+use super::web_letter::{captured, holds, message, page};
 
 const BODY: &[u8] =
     br#"{"amount":10.50,"auth":{"password":"hunter2"},"card":4242424242424242,"url":"https://u:pw9@h/x"}"#;
@@ -38,6 +38,79 @@ fn tells_no_secret(text: &str) {
     for secret in ["hunter2", "4242424242424242", "pw9"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
+}
+
+#[tokio::test]
+async fn a_letter_is_sent_and_sent_changed_after_a_look_at_the_difference() {
+    let receiver = Receiver::start().await;
+    let (app, browser) = (optional(&receiver).await, Browser::default());
+    let id =
+        captured(&app, message(b"{\n\"price\": 1}", "application/json", &[("trace", "a"), ("kept", "1")]))
+            .await;
+    let letter = format!("/letters/{id}");
+    receiver.answers(&[422]);
+    let sent = browser.submit(&app, &letter, &format!("{letter}/retry"), &[("reason", "again")]).await;
+    holds(&browser.follow(&app, &sent).await, &["Letter sent and refused", "state failed", "state pending"]);
+
+    let edit = format!("{letter}/edit");
+    holds(
+        &page(&browser, &app, &edit).await,
+        &["\n{\n&#34;price&#34;: 1}</textarea>", "trace: a\nkept: 1\n</textarea>"],
+    );
+    let as_it_is = [
+        ("body", "{\r\n\"price\": 1}"),
+        ("contentType", "application/json"),
+        ("headers", "trace: a\r\nkept: 1\r\n"),
+    ];
+    let nothing = browser.submit(&app, &edit, &edit, &as_it_is).await;
+    assert_eq!(nothing.status, 400);
+    holds(&Browser::text(&nothing), &["changes nothing"]);
+
+    let changed = [
+        ("body", "{\r\n\"price\": 2}"),
+        ("contentType", "application/json"),
+        ("headers", "trace: <b>\r\n"),
+        ("reason", "a price"),
+    ];
+    let seen = browser.submit(&app, &edit, &edit, &changed).await;
+    assert_eq!((seen.status.as_u16(), receiver.got().len()), (200, 1), "nothing is sent before it was seen");
+    let text = Browser::text(&seen);
+    holds(
+        &text,
+        &[
+            "<div class=\"out\">-&#34;price&#34;: 1}</div>",
+            "<div class=\"in\">+&#34;price&#34;: 2}</div>",
+            "-kept: 1",
+            "+trace: &#60;b&#62;",
+            "value=\"a price\"",
+        ],
+    );
+    let mark = between(&text, "name=\"seen\" value=\"", "\"").unwrap();
+
+    let mut other = changed;
+    other[0].1 = "{\"price\": 3}";
+    let unseen = [&other[..], &[("seen", mark.as_str()), ("send", "1")]].concat();
+    let shown = browser.submit(&app, &edit, &edit, &unseen).await;
+    assert_eq!((shown.status.as_u16(), receiver.got().len()), (200, 1), "what was not seen is shown first");
+
+    let agreed = [&changed[..], &[("seen", mark.as_str()), ("send", "1")]].concat();
+    let sent = browser.submit(&app, &edit, &edit, &agreed).await;
+    let text = browser.follow(&app, &sent).await;
+    holds(
+        &text,
+        &[
+            "Letter sent: its work is done.",
+            "state resolved",
+            "Edit 1 by local",
+            "<span class=\"tag\">edit 1</span>",
+            "a price",
+        ],
+    );
+    let got = receiver.got();
+    assert_eq!(got[1].body, "{\n\"price\": 2}", "the ends of lines are the original's");
+    assert_eq!(got[1].headers["trace"], "<b>");
+    assert!(!got[1].headers.contains_key("kept"), "{:?}", got[1].headers);
+    app.check().await;
 }
 
 #[tokio::test]

@@ -4,14 +4,14 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_server::capture::capture;
-use lazaret_server::config::{Config, Success};
+use lazaret_server::config::Config;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
 use super::receiver::Receiver;
 use super::redrive_rig::GOVERNED;
 use super::rig::TestApp;
-use super::web::{Browser, between};
+use super::web::Browser;
 use super::{archive_rig, redrive_rig};
 
 /// A message with these bytes and headers.
@@ -60,7 +60,7 @@ pub(super) async fn captured(app: &TestApp, message: Captured) -> String {
     capture(&app.app, vec![message]).await.unwrap()[0].letter.to_string()
 }
 
-async fn page(browser: &Browser, app: &TestApp, path: &str) -> String {
+pub(super) async fn page(browser: &Browser, app: &TestApp, path: &str) -> String {
     let answer = browser.get(app, path).await;
     let text = Browser::text(&answer);
     assert_eq!(answer.status, 200, "{path}: {text}");
@@ -69,7 +69,7 @@ async fn page(browser: &Browser, app: &TestApp, path: &str) -> String {
 }
 
 #[track_caller]
-fn holds(text: &str, parts: &[&str]) {
+pub(super) fn holds(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part} is not in {text}");
     }
@@ -221,81 +221,6 @@ async fn a_hold_keeps_a_letter_until_it_is_released() {
     let text = browser.follow(&app, &done).await;
     holds(&text, &["Letter released."]);
     assert!(!text.contains("held by local"), "{text}");
-    app.check().await;
-}
-
-#[tokio::test]
-async fn a_letter_is_sent_and_sent_changed_after_a_look_at_the_difference() {
-    let receiver = Receiver::start().await;
-    let mut config = receiver.config(Success::Response);
-    config.sources.get_mut("report").unwrap().governance = lazaret_core::gate::Governance::Optional;
-    let (app, browser) = (TestApp::with(config, Mode::Real).await, Browser::default());
-    let id =
-        captured(&app, message(b"{\n\"price\": 1}", "application/json", &[("trace", "a"), ("kept", "1")]))
-            .await;
-    let letter = format!("/letters/{id}");
-    receiver.answers(&[422]);
-    let sent = browser.submit(&app, &letter, &format!("{letter}/retry"), &[("reason", "again")]).await;
-    holds(&browser.follow(&app, &sent).await, &["Letter sent and refused", "state failed", "state pending"]);
-
-    let edit = format!("{letter}/edit");
-    holds(
-        &page(&browser, &app, &edit).await,
-        &["\n{\n&#34;price&#34;: 1}</textarea>", "trace: a\nkept: 1\n</textarea>"],
-    );
-    let as_it_is = [
-        ("body", "{\r\n\"price\": 1}"),
-        ("contentType", "application/json"),
-        ("headers", "trace: a\r\nkept: 1\r\n"),
-    ];
-    let nothing = browser.submit(&app, &edit, &edit, &as_it_is).await;
-    assert_eq!(nothing.status, 400);
-    holds(&Browser::text(&nothing), &["changes nothing"]);
-
-    let changed = [
-        ("body", "{\r\n\"price\": 2}"),
-        ("contentType", "application/json"),
-        ("headers", "trace: <b>\r\n"),
-        ("reason", "a price"),
-    ];
-    let seen = browser.submit(&app, &edit, &edit, &changed).await;
-    assert_eq!((seen.status.as_u16(), receiver.got().len()), (200, 1), "nothing is sent before it was seen");
-    let text = Browser::text(&seen);
-    holds(
-        &text,
-        &[
-            "<div class=\"out\">-&#34;price&#34;: 1}</div>",
-            "<div class=\"in\">+&#34;price&#34;: 2}</div>",
-            "-kept: 1",
-            "+trace: &#60;b&#62;",
-            "value=\"a price\"",
-        ],
-    );
-    let mark = between(&text, "name=\"seen\" value=\"", "\"").unwrap();
-
-    let mut other = changed;
-    other[0].1 = "{\"price\": 3}";
-    let unseen = [&other[..], &[("seen", mark.as_str()), ("send", "1")]].concat();
-    let shown = browser.submit(&app, &edit, &edit, &unseen).await;
-    assert_eq!((shown.status.as_u16(), receiver.got().len()), (200, 1), "what was not seen is shown first");
-
-    let agreed = [&changed[..], &[("seen", mark.as_str()), ("send", "1")]].concat();
-    let sent = browser.submit(&app, &edit, &edit, &agreed).await;
-    let text = browser.follow(&app, &sent).await;
-    holds(
-        &text,
-        &[
-            "Letter sent: its work is done.",
-            "state resolved",
-            "Edit 1 by local",
-            "<span class=\"tag\">edit 1</span>",
-            "a price",
-        ],
-    );
-    let got = receiver.got();
-    assert_eq!(got[1].body, "{\n\"price\": 2}", "the ends of lines are the original's");
-    assert_eq!(got[1].headers["trace"], "<b>");
-    assert!(!got[1].headers.contains_key("kept"), "{:?}", got[1].headers);
     app.check().await;
 }
 

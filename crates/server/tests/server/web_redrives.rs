@@ -1,4 +1,4 @@
-//! Redrives as a browser without JavaScript sees them: selected, planned, launched, watched, settled.
+//! Redrives as a browser without JavaScript sees them: selected, planned, launched, watched.
 
 use http::header;
 use lazaret_server::config::Success;
@@ -9,24 +9,24 @@ use super::rig::{Answer, TestApp};
 use super::web::{Browser, between};
 
 /// A page that has a form in any case.
-const FORM: &str = "/redrives/new";
+pub(super) const FORM: &str = "/redrives/new";
 
 const REASON: &str = "the bank needs these before midnight";
 
 /// The page of a redrive of the API.
-fn page_of(redrive: &Value) -> String {
+pub(super) fn page_of(redrive: &Value) -> String {
     format!("/redrives/{}", redrive["id"].as_str().unwrap())
 }
 
 /// A page that must be there.
-async fn see(browser: &Browser, app: &TestApp, path: &str) -> String {
+pub(super) async fn see(browser: &Browser, app: &TestApp, path: &str) -> String {
     let page = browser.get(app, path).await;
     assert_eq!(page.status, 200, "{path}: {}", Browser::text(&page));
     Browser::text(&page)
 }
 
 #[track_caller]
-fn has(page: &str, texts: &[&str]) {
+pub(super) fn has(page: &str, texts: &[&str]) {
     for text in texts {
         assert!(page.contains(text), "`{text}` is not in {page}");
     }
@@ -34,7 +34,7 @@ fn has(page: &str, texts: &[&str]) {
 
 /// A form that was refused: the page says why.
 #[track_caller]
-fn refused(answer: &Answer, status: u16, texts: &[&str]) -> String {
+pub(super) fn refused(answer: &Answer, status: u16, texts: &[&str]) -> String {
     assert_eq!(answer.status.as_u16(), status, "{}", Browser::text(answer));
     let page = Browser::text(answer);
     has(&page, &["role=\"alert\""]);
@@ -42,7 +42,7 @@ fn refused(answer: &Answer, status: u16, texts: &[&str]) -> String {
     page
 }
 
-async fn launched(app: &TestApp, planned: &Value) {
+pub(super) async fn launched(app: &TestApp, planned: &Value) {
     app.post("/api/v1/redrives", &launch_of(planned)).await.expect(202);
 }
 
@@ -274,62 +274,6 @@ async fn canaries_are_a_gate_and_what_died_again_is_listed() {
     );
     has(&page, &[&format!("{address}?outcome=relapsed#letters"), "50 %"]);
     assert_eq!(receiver.got().len(), 2);
-    app.check().await;
-}
-
-#[tokio::test]
-async fn a_letter_of_which_nobody_knows_is_settled() {
-    let (app, receiver) = serving(Success::Response).await;
-    let (ids, _) = fixed(&app, 2).await;
-    receiver.answers(&[502, 504]);
-    let planned = plan(&app).await;
-    launched(&app, &planned).await;
-    drive(&app).await;
-    let (browser, address) = (Browser::default(), page_of(&planned));
-    let page = see(&browser, &app, &address).await;
-    has(
-        &page,
-        &["2 of which nobody knows whether they were sent", "It was not sent", &format!("{}:1:1", ids[0])],
-    );
-    let settle = async |id: &str, outcome: &str| {
-        let action = format!("{address}/letters/{id}/settle");
-        browser.submit(&app, FORM, &action, &[("outcome", outcome)]).await
-    };
-    refused(&settle(&ids[0], "perhaps").await, 400, &["`perhaps` is unknown"]);
-    let page = browser.follow(&app, &settle(&ids[0], "unclaim").await).await;
-    has(&page, &["it was not sent, and waits again", "1 of which nobody knows"]);
-    let letter = app.get(&format!("/api/v1/dead-letters/{}", ids[0])).await.expect(200);
-    assert_eq!(letter["status"], "pending");
-    let page = browser.follow(&app, &settle(&ids[1], "sent").await).await;
-    has(&page, &["it was sent", "1 taken for done", "sent, says local"]);
-    refused(&settle(&ids[1], "sent").await, 409, &["is not one of which nobody knows"]);
-    app.check().await;
-}
-
-#[tokio::test]
-async fn many_of_which_nobody_knows_are_settled_at_once_if_their_number_is_typed() {
-    let (app, receiver) = serving(Success::Response).await;
-    fixed(&app, 3).await;
-    receiver.answers(&[502, 504, 502]);
-    let planned = plan(&app).await;
-    launched(&app, &planned).await;
-    drive(&app).await;
-    let (browser, address) = (Browser::default(), page_of(&planned));
-    let page = see(&browser, &app, &address).await;
-    has(&page, &["Settle all 3 at once", "None of 3 was sent", "data-mood=\"busy\""]);
-    let settle = async |fields: &[(&str, &str)]| {
-        browser.submit(&app, FORM, &format!("{address}/settle"), fields).await
-    };
-    refused(
-        &settle(&[("outcome", "sent"), ("settled", "2")]).await,
-        409,
-        &["there are 3 such letters", "value=\"2\""],
-    );
-    refused(&settle(&[("outcome", "sent")]).await, 409, &["nothing was settled"]);
-    refused(&settle(&[("outcome", "perhaps"), ("settled", "3")]).await, 400, &["`perhaps` is unknown"]);
-    let page = browser.follow(&app, &settle(&[("outcome", "unclaim"), ("settled", "3")]).await).await;
-    has(&page, &["3 letters settled."]);
-    assert_eq!(app.get("/api/v1/dead-letters?status=pending").await.expect(200)["total"], 3);
     app.check().await;
 }
 
