@@ -6,8 +6,9 @@ pub const REDACTION_RULES_MAX: usize = 100;
 /// Bytes of a name in a free text that are looked at: real ones are shorter, and a stranger's text may have no spaces.
 pub const REDACTION_NAME_BYTES_MAX: usize = 64;
 
-/// How often JSON in a text of JSON is looked into: programs wrap a request in a log entry in an event, not more.
-pub const REDACTION_NESTING_MAX: u32 = 3;
+/// Levels of JSON inside JSON strings that redaction parses; JSON nested deeper is masked whole. Programs wrap a request
+/// in a log entry in an event, and each level about doubles the escapes.
+pub const REDACTION_NESTING_MAX: u32 = 6;
 
 /// Characters of a reason to reveal: fewer say nothing to whoever reads the audit log later.
 pub const REVEAL_REASON_CHARS_MIN: usize = 10;

@@ -233,16 +233,17 @@ fn closed(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Backslashes before a quote that is part of a text in a text; there is one more for every text around.
+/// Backslashes before a quote inside nested JSON strings: each level of nesting doubles them and adds one.
 const SLASHES_MAX: usize = 7;
 
-/// What stands in quotes, which may themselves be escaped as in JSON that is part of a text.
+/// Returns the range of a quoted value, whose quotes may be escaped as in JSON inside a string. A value nested beyond the
+/// bound hides the rest of the text.
 fn quoted(rest: &str) -> Option<Range<usize>> {
     let slashes = rest.bytes().take_while(|byte| *byte == b'\\').count();
-    if slashes > SLASHES_MAX {
-        return None;
-    }
     let quote = rest.as_bytes().get(slashes).copied().filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
+    if slashes > SLASHES_MAX {
+        return Some(0..rest.len());
+    }
     let start = slashes + 1;
     let inside = &rest[start..];
     let closing = match slashes {

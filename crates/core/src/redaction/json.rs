@@ -200,12 +200,15 @@ impl<'a> Scan<'a, '_> {
         }
     }
 
-    /// Masks what a text holds, be it JSON again or words.
+    /// Masks what a text holds, be it JSON again or words. JSON nested beyond the bound is masked whole.
     fn text(&mut self, start: usize, raw: &'a str) {
         let meant = unquoted(raw);
         let inner = self.nesting + 1;
-        let holds_json = inner < limits::REDACTION_NESTING_MAX && meant.trim_start().starts_with(['{', '[']);
-        let masked = match holds_json.then(|| mask(self.rules, &meant, inner)).flatten() {
+        let may_be_json = meant.trim_start().starts_with(['{', '[']);
+        if may_be_json && inner >= limits::REDACTION_NESTING_MAX && meant.contains('"') {
+            return self.replace(start, &quoted(MASK));
+        }
+        let masked = match may_be_json.then(|| mask(self.rules, &meant, inner)).flatten() {
             Some(masked) => masked,
             None => self.rules.words(&meant),
         };

@@ -127,7 +127,37 @@ fn soup() -> impl Strategy<Value = String> {
     vec(parts, 0..14).prop_map(|parts| parts.concat())
 }
 
+/// A secret inside JSON inside strings: each shape wraps the text of the one before.
+fn nested() -> impl Strategy<Value = String> {
+    let shape = select(vec![
+        ("{\"data\":", "}"),
+        ("[", ",1]"),
+        (" {\"n\":1.0,\"data\" : ", ",\"z\":\"end\"}"),
+        ("{\"data\":\"x\",\"more\":[", "]}"),
+    ]);
+    let label = select(vec!["", "", "", "got ", "\u{feff}"]);
+    vec((shape, label), 0..11).prop_map(|levels| {
+        let secret = String::from("{\"password\":\"hunter2\",\"token\":[\"hunter2\"]}");
+        levels.into_iter().fold(secret, |inner, ((open, close), label)| {
+            format!("{open}{}{close}", quoted(&format!("{label}{inner}")))
+        })
+    })
+}
+
 proptest! {
+    #[test]
+    fn a_secret_is_masked_however_deep_its_json_is_nested(text in nested()) {
+        let redactor = Redactor::new(Rules::default());
+        let masked = redactor.json_text(&text).into_owned();
+        prop_assert!(!masked.contains("hunter2"), "{}\n{}", text, masked);
+        prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&masked).is_ok(), "{}", masked);
+        prop_assert_eq!(redactor.json_text(&masked), masked.as_str());
+        let words = format!("failed: {text}");
+        let masked = redactor.text(&words).into_owned();
+        prop_assert!(!masked.contains("hunter2"), "{}\n{}", words, masked);
+        prop_assert_eq!(redactor.text(&masked), masked.as_str());
+    }
+
     #[test]
     fn json_stays_json_and_only_what_is_hidden_changes(piece in piece()) {
         let redactor = Redactor::new(Rules::default());
