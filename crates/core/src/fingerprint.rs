@@ -14,7 +14,7 @@ use crate::limits;
 
 mod backtrace;
 mod difference;
-mod error_type;
+pub(crate) mod error_type;
 mod excerpt;
 mod family;
 mod frame;
@@ -44,9 +44,9 @@ pub use rules::{
 };
 
 /// The version of the algorithm. A change that could group any letter otherwise is a new version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-/// `v1:` and 32 hex digits.
+/// `v`, the version, a colon and 32 hex digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(String);
 
@@ -126,7 +126,8 @@ pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
     let is_placed = root.has_frames == HasFrames::Yes;
     // With a place and a few words, the name only says which layer spoke; so does the code that a library adds.
     let is_told = is_placed && words.len() >= limits::FINGERPRINT_WORDS_ENOUGH;
-    let name = if is_told || is_of_database(&words) { "" } else { parts.error_type.as_str() };
+    let is_named = is_of_database(&words) || template.opens_with_constant();
+    let name = if is_told || is_named { "" } else { parts.error_type.as_str() };
     match Family::of(&parts.error_type, &words) {
         Family::Exhausted(resource) => {
             digest.add(resource);
@@ -134,6 +135,7 @@ pub fn group(subject: Subject<'_>, rules: &FingerprintRules) -> Grouping {
             digest.add(parts.language.map_or("", Language::name));
             parts.frames.clear();
         }
+        Family::Stated(family) => digest.add(family),
         Family::Named(family) if is_placed => digest.add(family),
         Family::Named(_) | Family::None => {
             digest.add(name);
@@ -161,7 +163,7 @@ fn is_of_database(words: &[String]) -> bool {
     let any = |word: &str| words.iter().any(|it| it == word);
     let broken = words.iter().any(|word| word.starts_with("violat")) && any("constraint");
     let absent = (any("relation") || any("table") || any("column")) && any("exist");
-    let locked = any("deadlock") && (any("detected") || any("found")) || any("lock") && any("wait");
+    let locked = any("lock") && any("wait");
     let twice = any("duplicate") && (any("entry") || any("key"));
     let of_vendor = words.iter().any(|word| word.starts_with("ora-") || word == "sqlstate");
     broken || absent || locked || twice || of_vendor
@@ -187,7 +189,11 @@ fn grouping(digest: hash::Digest, parts: Parts) -> Grouping {
 /// The comparable form of a code that tells kinds of errors apart; `None` for one that is more likely an id.
 fn stable_code(code: &str) -> Option<String> {
     let code = code.trim();
-    if code.is_empty() || code.len() > limits::NAME_IN_MESSAGE_BYTES_MAX || code.len() == 1 || code == "-1" {
+    if code.len() < 2
+        || code.len() > limits::NAME_IN_MESSAGE_BYTES_MAX
+        || code == "-1"
+        || error_type::says_nothing(code)
+    {
         return None;
     }
     let digits = code.bytes().filter(u8::is_ascii_digit).count();

@@ -1,8 +1,9 @@
 //! Scores the fingerprint on production errors whose causes are known: does it put together what one fix cures, and
 //! keep apart what needs two?
 //!
-//! `corpus/` was written beside the algorithm, `holdout/` and `unseen/` by two who did not know it. All are text, one file
-//! per language and one for errors without a backtrace:
+//! `corpus/` was written beside the algorithm, `holdout/` and `unseen/` by two who did not know it. `field/` holds the shapes
+//! that failed in use (wrappers of Spring, deadlocks, quoted subjects, ids in prose), labelled before it was run. All are
+//! text, one file per language and one for errors without a backtrace:
 //!
 //! ```text
 //! ## group-name: one sentence why these are one cause
@@ -53,6 +54,11 @@ fn one_cause_is_one_fingerprint_in_errors_that_the_algorithm_was_not_made_for() 
 #[test]
 fn one_cause_is_one_fingerprint_in_errors_of_a_second_stranger() {
     check("unseen", &folder!("unseen"));
+}
+
+#[test]
+fn one_cause_is_one_fingerprint_in_errors_from_the_field() {
+    check("field", &folder!("field"));
 }
 
 #[track_caller]

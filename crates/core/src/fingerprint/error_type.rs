@@ -3,6 +3,9 @@
 //! Namespaces go, because one program writes them in full, shortened or not at all. A name that only says that
 //! something failed, or that only wraps another error, is no name.
 
+use crate::fingerprint::backtrace::Backtrace;
+use crate::fingerprint::message::names_only_a_failure;
+use crate::fingerprint::rules::FingerprintRules;
 use crate::fingerprint::search::{self, Words};
 use crate::limits;
 
@@ -92,31 +95,39 @@ fn is_rust(name: &str) -> bool {
 static WRAPPERS: Words = Words::of(&[
     "activityerror", "activityfailure", "aggregateerror", "aggregateexception", "applicationfailure", "baseexceptiongroup",
     "batchlistenerfailedexception", "camelexecutionexception", "cancellederror", "childworkflowfailure", "commandexecutionexception",
-    "completionexception", "compositeexception", "consumeexception", "consumerexception", "crasherror", "delayedmessagehandlingexception",
-    "deliveryfailedexception", "eventhandlerexception", "eventprocessingexception", "exceptiongroup", "executionexception",
-    "exhaustedretryexception", "failedjobexception", "flinkruntimeexception", "handlerexception", "handlerfailedexception",
-    "invocationexception", "invocationtargetexception", "joberror", "jobexecutionexception", "jobfailed", "jobfailedexception",
-    "jobruntimeexception", "jobsystemexception", "kafkaexception", "listenerexecutionfailed", "listenerexecutionfailedexception",
-    "maxretriesexceedederror", "maxretriesexceededexception", "maxretryerror", "messagedeliveryexception", "messagehandlingexception",
-    "messageprocessingexception", "messagingexception", "multierror", "nestedservletexception", "nonretryableerror", "partialfailure",
-    "performerror", "processingexception", "promiserejection", "retriesexceedederror", "retriesexhaustedexception", "retryerror",
-    "retryexception", "retrylimitexceeded", "runtimecamelexception", "servletexception", "subscriberexception",
-    "targetinvocationexception", "taskerror", "taskexecutionexception", "taskfailed", "transformerhandlingexception",
-    "typeinitializationexception", "uncaughtexception", "uncheckedexecutionexception", "uncheckedioexception",
-    "undeclaredthrowableexception", "unexpectederrorexception", "unhandledexception", "unhandledpromiserejection", "unrecoverableerror",
-    "workererror", "workflowfailedexception", "wraperror", "wrappederror", "wrappedexception",
+    "completionexception", "compositeexception", "crasherror", "delayedmessagehandlingexception", "exceptiongroup",
+    "exhaustedretryexception", "flinkruntimeexception", "invocationexception", "invocationtargetexception", "jobruntimeexception",
+    "jobsystemexception", "kafkaexception", "maxretriesexceedederror", "maxretriesexceededexception", "maxretryerror",
+    "messagingexception", "multierror", "nestedservletexception", "nonretryableerror", "partialfailure", "promiserejection",
+    "retriesexceedederror", "retriesexhaustedexception", "retrylimitexceeded", "runtimecamelexception", "servletexception",
+    "targetinvocationexception", "transformerhandlingexception", "typeinitializationexception", "uncheckedexecutionexception",
+    "uncheckedioexception", "undeclaredthrowableexception", "unhandledpromiserejection", "unrecoverableerror",
+    "workflowfailedexception", "wraperror", "wrappederror", "wrappedexception",
 ]);
 
 /// Names that say only that something failed.
 #[rustfmt::skip]
 static NOTHING: Words = Words::of(&[
-    "baseexception", "error", "errorstring", "exception", "exit", "exit from", "failure", "fatalerror", "none", "null", "object", "panic",
+    "baseexception", "error", "errorstring", "exception", "exit", "exit from", "failure", "none", "null", "object", "panic",
     "standarderror", "stop", "throwable", "undefined", "unknown", "unknownerror", "wraperror",
 ]);
 
 /// Whether a name says only that something failed, or only wraps what failed.
-pub(super) fn is_opaque(last: &str) -> bool {
-    WRAPPERS.has(last) || NOTHING.has(last)
+fn is_opaque(last: &str) -> bool {
+    WRAPPERS.has(last) || NOTHING.has(last) || names_only_a_failure(last)
+}
+
+/// Returns true if a name tells nothing to whoever searches for an error by it. A class that only wraps others does tell.
+pub fn says_nothing(name: &str) -> bool {
+    let last = last_segment(name);
+    last.is_empty() || NOTHING.has(last) || last.len() == name.len() && names_only_a_failure(name)
+}
+
+/// Returns the type of the thrown error as the backtrace names it, or else the message.
+pub fn told_in<'a>(message: &'a str, backtrace: Option<&'a str>) -> Option<&'a str> {
+    let traced = backtrace.and_then(|text| Backtrace::read(text, &FingerprintRules::default()));
+    let thrown = traced.and_then(|it| it.causes.first().map(|cause| cause.error_type));
+    thrown.into_iter().chain([head(message).0]).find(|name| !says_nothing(name))
 }
 
 /// Splits `java.lang.IllegalStateException: closed` into name and message, where the text begins with a name that is

@@ -12,6 +12,8 @@ pub(super) enum Family {
     Exhausted(&'static str),
     /// A failure with many wordings: with frames, this name stands for type and words.
     Named(&'static str),
+    /// A failure that its name tells, with frames or without: words and type only say which table, layer or vendor.
+    Stated(&'static str),
     None,
 }
 
@@ -21,6 +23,9 @@ impl Family {
         let said = Said { name: error_type.to_lowercase(), text: words.join(" "), words };
         if let Some(resource) = said.exhausted() {
             return Family::Exhausted(resource);
+        }
+        if words.iter().any(|word| matches!(word.as_str(), "deadlock" | "deadlocked")) {
+            return Family::Stated("deadlock");
         }
         if let Some(name) = said.of_refusal() {
             return Family::Named(name);

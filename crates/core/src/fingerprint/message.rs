@@ -3,7 +3,7 @@
 //! What is left is always a piece of the message itself, never something made up.
 
 use self::wrapping::{
-    after_marker, is_generic, of_database, without_label, without_name_behind, without_tail,
+    is_generic, of_database, split_at_marker, without_label, without_name_behind, without_tail,
 };
 use crate::fingerprint::template::Template;
 use crate::fingerprint::{error_type, excerpt, search};
@@ -11,7 +11,7 @@ use crate::limits;
 
 mod wrapping;
 
-pub(super) use self::wrapping::without_operation;
+pub(super) use self::wrapping::{names_only_a_failure, without_operation};
 
 /// How an error's message grows when it is wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +42,15 @@ pub(super) fn core<'a>(message: &'a str, reported: &str, style: Style) -> Core<'
             (error_type, text) = (name, inner);
             continue;
         }
-        if is_marked && let Some(rest) = after_marker(text) {
-            text = rest;
+        if let Some(said) = numbered(text) {
+            text = said;
+            continue;
+        }
+        if is_marked && let Some((outer, inner)) = split_at_marker(text) {
+            // Spring repeats the words of what it wraps and adds the constraint, which the wrapped error does not tell.
+            let (outer, (name, said)) = (error_type::head(outer).1, error_type::head(inner));
+            let adds = !said.is_empty() && outer.len() > said.len() && outer.starts_with(said.trim_end());
+            (error_type, text) = if adds { (name, outer) } else { (error_type, inner) };
             continue;
         }
         let (name, rest) = error_type::head(text);
@@ -98,6 +105,14 @@ fn shown(text: &str) -> Option<(&str, &str)> {
     Some((name, words.unwrap_or(inner)))
 }
 
+/// Python's database drivers show an error as number and words: `(1213, 'Deadlock found')`.
+fn numbered(text: &str) -> Option<&str> {
+    let (number, rest) = search::split_once(text.strip_prefix('(')?, ", ")?;
+    let end = if rest.starts_with('"') { "\")" } else { "')" };
+    let (said, _) = search::split_once(rest.strip_prefix(['\'', '"'])?, end)?;
+    (number.bytes().all(|byte| byte.is_ascii_digit()) && said.contains(' ')).then_some(said)
+}
+
 /// The first line, and two more where the first only announces them.
 fn meaningful(text: &str) -> &str {
     let text = text.trim_start();
@@ -149,7 +164,7 @@ fn root_within(text: &str, contexts_max: usize) -> &str {
     if Template::of(&text[from..]).names_a_part() {
         return &text[from..];
     }
-    let mut contexts = 0;
+    let (mut contexts, mut in_context) = (0, false);
     for (position, start) in starts.iter().enumerate().rev().skip(1) {
         let end = starts.get(position + 1).map_or(text.len(), |next| next - 2);
         let segment = &text[*start..end];
@@ -157,10 +172,15 @@ fn root_within(text: &str, contexts_max: usize) -> &str {
             break;
         }
         if is_of_library(segment) {
+            // Around what the program says, one word is a caller of its own.
+            if in_context {
+                break;
+            }
             // The resource of a request tells where it failed.
             contexts = contexts.max(usize::from(Template::of(segment).has_resource()));
         } else {
             contexts += 1;
+            in_context = true;
             if contexts > contexts_max {
                 break;
             }

@@ -60,7 +60,9 @@ impl<'a> Root<'a> {
             Some(_) | None => inner,
         };
         let is_chained = seen.is_some_and(|at| at > 0);
-        let inner = Inner { error_type: inner.0, message: inner.1, is_chained };
+        let chain = seen.map_or("", |at| &*backtrace.causes[at].message);
+        let is_longer = goes_on(chain, message.trim(), style);
+        let inner = Inner { error_type: inner.0, message: inner.1, is_chained, is_longer };
         let (error_type, said) = told_best(message, reported, backtrace.language, inner);
         let told_outside = if is_chained && seen == told && !names_something(&said) {
             told_outside(&backtrace, &said)
@@ -125,6 +127,8 @@ struct Inner<'a> {
     error_type: String,
     message: Cow<'a, str>,
     is_chained: bool,
+    /// Whether its chain begins with the reported message and says more behind it.
+    is_longer: bool,
 }
 
 /// Name and words of the root, out of the message and of what the backtrace tells. Is it one error told twice, or an
@@ -142,7 +146,7 @@ fn told_best<'a>(
         names.iter().map(|name| error_type::normalise(name)).find(|name| !name.is_empty()).unwrap_or_default()
     };
     let own_type = if says_all_in_words(language) { String::new() } else { named() };
-    let Inner { error_type: inner_type, message: inner_message, is_chained } = inner;
+    let Inner { error_type: inner_type, message: inner_message, is_chained, is_longer } = inner;
     let is_nothing = inner_type.is_empty() && inner_message.is_empty();
     let is_other = !inner_type.is_empty() && inner_type != own_type;
     // A message that goes on behind what the backtrace tells makes the backtrace that of a wrapping.
@@ -151,7 +155,7 @@ fn told_best<'a>(
         if style == Style::Chained && !inner_message.is_empty() && stated.text.ends_with(&*inner_message) {
             return (own_type, inner_message);
         }
-        let is_more = style == Style::Chained && inner_message.starts_with(stated.text);
+        let is_more = is_longer || style == Style::Chained && inner_message.starts_with(stated.text);
         let said = if stated.text.is_empty() || is_more { inner_message } else { Cow::Borrowed(stated.text) };
         return (own_type, said);
     }

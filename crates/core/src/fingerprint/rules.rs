@@ -295,7 +295,7 @@ mod tests {
         let library = FingerprintRules::new(vec![], vec![], vec!["acme".into()]).revision();
         let all = [&none, &group, &split, &in_app, &library];
         for (at, one) in all.iter().enumerate() {
-            assert!(one.starts_with("1-"));
+            assert!(one.starts_with("2-"));
             assert!(all[at + 1..].iter().all(|other| other != one));
         }
     }

@@ -121,6 +121,13 @@ impl<'a> Template<'a> {
             .collect()
     }
 
+    /// Whether the message names its own error: `NOT_FOUND - no queue 'mail'`.
+    pub fn opens_with_constant(&self) -> bool {
+        self.pieces
+            .first()
+            .is_some_and(|first| first.start == 0 && word::is_constant(&self.source[..first.end]))
+    }
+
     /// Whether a URL tells what was asked for.
     pub fn has_resource(&self) -> bool {
         self.pieces.iter().any(|piece| piece.kind == Kind::Hint)

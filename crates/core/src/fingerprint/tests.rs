@@ -34,7 +34,7 @@ fn the_text_form_is_versioned_and_the_letters_type_takes_part() {
     let error = error("Timeout", None, "no answer", "");
     let paid = grouped("order.paid", &error).fingerprint;
     assert_eq!(paid.as_str().len(), 35);
-    assert!(paid.as_str().starts_with("v1:"));
+    assert!(paid.as_str().starts_with("v2:"));
     assert_eq!(paid, grouped("order.paid", &error).fingerprint);
     assert_ne!(paid, grouped("order.refunded", &error).fingerprint);
 }
@@ -167,6 +167,77 @@ fn an_error_that_a_database_names_is_told_by_its_constraint() {
     };
     one(fails("DatabaseError", Some("23505"), "orders_pkey"), fails("QueryFailedError", None, "orders_pkey"));
     two(fails("DatabaseError", None, "orders_pkey"), fails("DatabaseError", None, "orders_ref_key"));
+}
+
+#[test]
+fn a_wrapper_of_spring_that_adds_the_constraint_tells_the_cause() {
+    let fails = |constraint: &str| {
+        let message = format!(
+            "could not execute statement; SQL [n/a]; constraint [{constraint}]; nested exception is \
+             org.hibernate.exception.ConstraintViolationException: could not execute statement"
+        );
+        error("org.springframework.dao.DataIntegrityViolationException", None, &message, "")
+    };
+    two(fails("uk_number"), fails("fk_zone"));
+    one(fails("uk_number"), fails("uk_number"));
+}
+
+#[test]
+fn a_deadlock_is_one_failure_in_whichever_table() {
+    let fails = |message: &str| error("DatabaseError", Some("1213"), message, "");
+    let bare = "Deadlock found when trying to get lock; try restarting transaction";
+    one(fails(bare), fails(&format!("update seat_holds: Error 1213 (40001): {bare}")));
+    one(fails(bare), fails("Deadlock found on table 'seat_log'; try restarting transaction"));
+    two(fails(bare), fails("Lock wait timeout exceeded; try restarting transaction"));
+}
+
+#[test]
+fn a_quoted_subject_in_a_chain_does_not_matter() {
+    let chain = |context: &str, root: &str| {
+        error(
+            "anyhow::Error",
+            None,
+            context,
+            &format!("Error: {context}\n\nCaused by:\n    0: line 7\n    1: {root}"),
+        )
+    };
+    for subject in [" `night`", " \"night\"", " 'night_a'"] {
+        let quoted = format!("read tariff{subject}");
+        one(chain(&quoted, "invalid digit"), chain("read tariff", "invalid digit"));
+        two(chain(&quoted, "invalid digit"), chain("read tariff", "empty string"));
+        let line = |context: &str| error("anyhow::Error", None, &format!("{context}: invalid digit"), "");
+        one(line(&quoted), line("read tariff"));
+    }
+}
+
+#[test]
+fn an_id_in_prose_does_not_matter_whatever_it_looks_like() {
+    let fails = |message: &str| error("ConflictError", None, message, "");
+    for id in ["100482", "W-90217", "QRST-LMNO", "#2026/77", "SHP/26/NO", "web_xkqzvbtw", "kmoe2", "A7"] {
+        one(
+            fails("Order ORD-2026-5833 cannot be cancelled"),
+            fails(&format!("Order {id} cannot be cancelled")),
+        );
+    }
+    two(fails("Order 7 cannot be cancelled"), fails("Order 7 cannot be returned"));
+    two(fails("Column address1 is missing"), fails("Column address2 is missing"));
+    two(fails("ORA-00060: failed"), fails("ORA-00942: failed"));
+}
+
+#[test]
+fn a_type_that_says_nothing_gives_way_to_the_one_that_is_told() {
+    let trace = "TypeError: x is undefined\n    at load (/app/a.js:1:1)";
+    for nothing in ["handler_error", "job_failed", "Error", "ExecutionFailed", ""] {
+        one(
+            error("TypeError", None, "x is undefined", trace),
+            error(nothing, Some(nothing), "x is undefined", trace),
+        );
+        one(
+            error("TypeError", None, "x is undefined", ""),
+            error(nothing, Some(nothing), "TypeError: x is undefined", ""),
+        );
+    }
+    two(error("NoMethodError", None, "x", ""), error("NotFoundError", None, "x", ""));
 }
 
 #[test]

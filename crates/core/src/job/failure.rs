@@ -3,6 +3,7 @@
 //! A failure is evidence: apart from having no `error` object at all, nothing about its shape is a reason to refuse it.
 //! What cannot be understood is kept beside what can, and is not obeyed.
 
+use crate::fingerprint::error_type;
 use crate::letter::cut;
 use crate::limits;
 use crate::surrogates;
@@ -239,10 +240,8 @@ fn read_error(text: &str, cause: Cause) -> Result<Failure, JobProblem> {
     let told = details.and_then(|details| Fields::read(details).ok()).unwrap_or_default();
     // A decision is not a kind of error: grouping by it would call all discarded jobs one failure.
     let code_as_type = code.clone().filter(|_| wish.is_none());
-    let error_type = given_type
-        .or_else(|| told.get("error_class").and_then(raw::text).filter(|name| !name.is_empty()))
-        .or(code_as_type)
-        .unwrap_or_else(|| "Unknown".to_owned());
+    let given_type =
+        given_type.or_else(|| told.get("error_class").and_then(raw::text).filter(|name| !name.is_empty()));
     let retryable = match fields.get("retryable") {
         Some("true") => Some(true),
         Some("false") => Some(false),
@@ -264,6 +263,13 @@ fn read_error(text: &str, cause: Cause) -> Result<Failure, JobProblem> {
     let backtrace = backtrace.or_else(|| {
         ["stack", "traceback", "backtrace"].into_iter().find_map(|name| told.get(name).and_then(frames))
     });
+    // SDKs send one code for every failure, such as `handler_error`. It stays as the code.
+    let told_type = || error_type::told_in(&message, backtrace.as_deref()).map(str::to_owned);
+    let error_type = given_type
+        .or_else(|| code_as_type.clone().filter(|code| !error_type::says_nothing(code)))
+        .or_else(told_type)
+        .or(code_as_type)
+        .unwrap_or_else(|| "Unknown".to_owned());
     let mut extra = ObjectText::new();
     for (name, json) in fields.iter() {
         extra.raw(name, &raw::tamed(json));

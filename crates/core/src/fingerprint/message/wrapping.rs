@@ -84,14 +84,14 @@ fn is_level(word: &str) -> bool {
 const MARKERS: Parts =
     Parts::of(&["nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: "]);
 
-/// What stands behind the last words that announce a cause.
-pub(super) fn after_marker(text: &str) -> Option<&str> {
+/// What stands before and behind the last words that announce a cause.
+pub(super) fn split_at_marker(text: &str) -> Option<(&str, &str)> {
     // The processes of Elixir tell the end of another one on a line of its own.
     if text.contains('*')
         && let Some(at) = search::rfind(text, "** (")
         && text[..at].ends_with([' ', '\n', '\t'])
     {
-        return Some(&text[at..]);
+        return Some((&text[..at], &text[at..]));
     }
     let line = search::first_line(text);
     let mut announced = None;
@@ -101,12 +101,13 @@ pub(super) fn after_marker(text: &str) -> Option<&str> {
         announced = Some(from);
     }
     // Each marker ends with `: ` but the first.
-    let behind = &line[announced?..];
+    let announced = announced?;
+    let behind = &line[announced..];
     let rest = behind
         .strip_prefix("ested exception is ")
         .or_else(|| search::split_once(behind, ": ").map(|it| it.1))?;
     let rest = text[line.len() - rest.len()..].trim_start();
-    (!rest.is_empty()).then_some(rest)
+    (!rest.is_empty()).then_some((line[..announced - 1].trim_end_matches([' ', ';', ',']), rest))
 }
 
 /// A database's own words behind whatever its caller said: `insert row 7: ERROR: column …`.
@@ -133,12 +134,27 @@ pub(super) fn of_database(text: &str) -> Option<&str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// Where the words behind a statement begin: `SQL [insert into …]; Duplicate entry …`.
+/// Where the words behind a statement begin: `SQL [insert into …]; Duplicate entry …`, `update … - Duplicate entry …`,
+/// `could not execute statement [Duplicate entry …] [insert into …]`.
 fn behind_statement(line: &str) -> Option<usize> {
+    let is_statement = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        STATEMENTS.iter().any(|(verb, second)| text.starts_with(verb) && search::has(&text, second))
+    };
+    if is_statement(line) {
+        return search::rfind(line, " - ").map(|at| at + 3);
+    }
+    if let Some((before, _)) = search::split_once(line, "] [").filter(|(_, behind)| is_statement(behind)) {
+        return before.rfind('[').map(|at| at + 1);
+    }
     let statement = search::find(line, "SQL [")?;
     let end = search::rfind(line, "]; ").filter(|end| *end > statement)?;
     Some(end + 3)
 }
+
+/// How statements begin, and what each must hold.
+const STATEMENTS: [(&str, &str); 4] =
+    [("select ", " from "), ("insert into ", "("), ("update ", " set "), ("delete from ", " where ")];
 
 /// What begins the words about where an error was noticed.
 const TAILS: Parts = Parts::of(&[
@@ -167,10 +183,10 @@ pub(super) fn without_name_behind(text: &str) -> &str {
     }
 }
 
-/// Everything that `after_marker`, `of_database` and `without_tail` look for.
+/// Everything that `split_at_marker`, `of_database` and `without_tail` look for.
 #[rustfmt::skip]
 const MARKS: Parts = Parts::of(&[
-    "** (", "nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: ", "ERROR: ", "FATAL: ", "SQLSTATE[", "SQL [", "ORA-",
+    "** (", "nested exception is ", "Caused by: ", "caused by: ", "root cause: ", "original error: ", "ERROR: ", "FATAL: ", "SQLSTATE[", "SQL [", "ORA-", " - ", "] [",
     ", called in ", ". script: ", ". Stack trace", " (called from ", " (Client.Timeout exceeded", "; see logs", ". See logs",
 ]);
 
@@ -249,6 +265,29 @@ pub(super) fn is_generic(segment: &str) -> bool {
     let named = segment.bytes().any(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'.' | b'_' | b'\\'));
     // `Error while handling order 7` says no more than the letter's type does.
     other == 0 && spoken && (!named || failed || handled) || failed && handled && other <= 2 && words <= 9
+}
+
+/// Whether a name is made of nothing but words for handling and failing: `handler_error`, `JobFailed`.
+pub(in crate::fingerprint) fn names_only_a_failure(name: &str) -> bool {
+    let is_sign = |byte: u8| !byte.is_ascii_alphanumeric();
+    let (bytes, mut start, mut words, mut failed) = (name.as_bytes(), 0, 0, false);
+    for at in 1..=bytes.len() {
+        let is_hump = || bytes[at - 1].is_ascii_lowercase() && bytes[at].is_ascii_uppercase();
+        if at < bytes.len() && !is_sign(bytes[at]) && !is_hump() {
+            continue;
+        }
+        let Some(word) = name.get(start..at).map(|word| word.trim_matches(['_', '-', ' '])) else {
+            return false;
+        };
+        start = at;
+        let is_run = || RUNS.has(word) && GENERIC.has(word);
+        failed |= FAILURES.has(word);
+        if !(FAILURES.has(word) || HANDLING.has(word) || is_run()) {
+            return false;
+        }
+        words += 1;
+    }
+    failed && words > 1
 }
 
 /// `pod api-7d9c-x2x9k`, `tenant acme`, `worker-3`: which of many it was.
@@ -405,6 +444,9 @@ mod tests {
             ("SQL [insert into t]; Duplicate entry '1' for key 'k'", Some("Duplicate entry '1' for key 'k'")),
             ("close: ORA-00060: deadlock detected", Some("ORA-00060: deadlock detected")),
             ("query: SQLSTATE[23000]: dup", Some("SQLSTATE[23000]: dup")),
+            ("update `a` set `b` = 1 - Data too long", Some("Data too long")),
+            ("Update required - restart the agent", None),
+            ("cannot execute [Data too long] [insert into t (a) values (?)]", Some("Data too long")),
             ("SQLSTATE[23000]: dup", None),
             ("ERRORS: 3", None),
         ] {
@@ -431,9 +473,9 @@ mod tests {
         assert_eq!(without_tail("READONLY replica. script: 0c7f, on @user_script:1."), "READONLY replica");
         assert_eq!(without_name_behind("dup (ActiveRecord::RecordNotUnique)"), "dup");
         assert_eq!(without_name_behind("refused (os error 111)"), "refused (os error 111)");
-        assert_eq!(after_marker("a; nested exception is b: c"), Some("b: c"));
-        assert_eq!(after_marker("x\n    ** (EXIT) time out"), Some("** (EXIT) time out"));
-        assert_eq!(after_marker("nothing"), None);
+        assert_eq!(split_at_marker("a; nested exception is b: c"), Some(("a", "b: c")));
+        assert_eq!(split_at_marker("x\n    ** (EXIT) time out"), Some(("x\n    ", "** (EXIT) time out")));
+        assert_eq!(split_at_marker("nothing"), None);
     }
 
     #[test]

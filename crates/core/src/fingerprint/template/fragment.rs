@@ -1,7 +1,7 @@
 //! Dumps within a message: JSON bodies, maps, debug output. They go, but for what they say about the error.
 
 use super::scan::{Scan, is_identifier, run};
-use super::{Kind, vocabulary};
+use super::{Kind, names, vocabulary};
 use crate::limits;
 
 /// Reads what begins with a bracket, if it ends within bounds and holds keys; otherwise passes the bracket over.
@@ -120,7 +120,9 @@ fn telling(source: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
         let key = &source[at..key_end];
         let sign = run(bytes, key_end, |byte| matches!(byte, b'"' | b'\'' | b' '));
         at = key_end;
-        if !matches!(bytes.get(sign), Some(b':' | b'=')) || !vocabulary::is_telling_key(key) {
+        // A `propertyPath` leads to a part of the document.
+        let is_path = key.ends_with("Path");
+        if !matches!(bytes.get(sign), Some(b':' | b'=')) || !(is_path || vocabulary::is_telling_key(key)) {
             continue;
         }
         let value = run(bytes, sign + 1, |byte| matches!(byte, b'"' | b'\'' | b' ' | b'[' | b'>' | b':'));
@@ -136,7 +138,8 @@ fn telling(source: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
             !matches!(bytes.get(stop), Some(b' ')) || bytes.get(value.wrapping_sub(1)) == Some(&b' ');
         let status = text.len() <= 5 && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let numbered = status && !matches!(key, "type" | "name" | "path" | "field");
-        if closed && (numbered || is_identifier(text)) && source.is_char_boundary(stop) {
+        let is_file = is_path && (text.contains('/') || names::is_data_file(text));
+        if closed && !is_file && (numbered || is_identifier(text)) && source.is_char_boundary(stop) {
             found.push((value, stop));
         }
         at = stop.max(key_end);

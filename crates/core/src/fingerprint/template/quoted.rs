@@ -113,7 +113,9 @@ fn is_status(text: &str) -> bool {
 
 fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
     // `Duplicate entry 'x' for key 'y'`, `for value "undefined"`: whatever it looks like and whatever follows.
-    if matches!(scan.before(0), "entry" | "value") && scan.key_of_value(start).is_none() {
+    let key = scan.key_of_value(start);
+    let is_value = key.map_or(matches!(scan.before(0), "entry" | "value"), |key| key.ends_with("_value"));
+    if is_value {
         return false;
     }
     if vocabulary::is_type(text) || is_setting(text) || is_call(text) || is_class(text) {
@@ -141,22 +143,26 @@ fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
     if joins(Some(end + 1), Some(end + 2)) || joins(start.checked_sub(2), start.checked_sub(3)) {
         return true;
     }
+    // `load tariff "night": …`: behind a subject the sentence ends, and what follows is not about it.
+    let is_subject = scan.bytes.get(end + 1) == Some(&b':') && !scan.pieces.is_empty();
+    let (last, second) = (scan.before(0), scan.before(1));
+    // A type stands before a value: `!!str `wide``.
+    let is_typed = vocabulary::is_type(last) && !vocabulary::names_a_part(last);
     // Backticks are put around code; `Order["items"]` is a way into a structure.
-    if quote == b'`' || start >= 2 && scan.bytes[start - 2] == b'[' {
+    if quote == b'`' && !is_subject && !is_typed || start >= 2 && scan.bytes[start - 2] == b'[' {
         return true;
     }
-    if let Some(key) = scan.key_of_value(start) {
+    if let Some(key) = key {
         return vocabulary::is_telling_key(key) || vocabulary::names_a_part(key);
     }
     let whole = scan.pieces.is_empty() && scan.bytes[end + 1..].iter().all(u8::is_ascii_whitespace);
     if whole || scan.continues_names() {
         return true;
     }
-    if matches!(scan.before(0), "got" | "was" | "string" | "input" | "given" | "received" | "literal") {
+    if matches!(last, "got" | "was" | "string" | "input" | "given" | "received" | "literal") {
         return false;
     }
     let near = scan.pieces.last().is_none_or(|last| !scan.source[last.end..start].contains(['.', ';']));
-    let (last, second) = (scan.before(0), scan.before(1));
     let led = vocabulary::names_a_part(last)
         // `key not found: "locale"`.
         || last == "found" && vocabulary::names_a_part(scan.before(2))
@@ -166,7 +172,7 @@ fn stays(scan: &Scan<'_>, start: usize, end: usize, text: &str) -> bool {
         return true;
     }
     let entity = names::is_entity(last) && !matches!(last, "for" | "by" | "named");
-    !entity && (0..3).any(|skip| vocabulary::tells_a_part(scan.after(end + 1, skip)))
+    !entity && !is_subject && (0..3).any(|skip| vocabulary::tells_a_part(scan.after(end + 1, skip)))
 }
 
 /// `STRIPE_API_KEY`: settings and constants are written like this, values hardly ever.

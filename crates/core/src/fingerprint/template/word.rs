@@ -131,7 +131,8 @@ fn classify(scan: &mut Scan<'_>, start: usize, text: &str) {
     }
     if is_letters || !text.bytes().any(|byte| byte.is_ascii_digit()) {
         let long = text.len() >= 32 && !text.contains(['_', '.', '-', '\\', ':', '/']);
-        let kind = if long || names::is_bare_id(text) { Kind::Value("<id>") } else { plain(text) };
+        let is_id = long || names::is_bare_id(text) || is_subject(scan, start, text);
+        let kind = if is_id { Kind::Value("<id>") } else { plain(text) };
         return scan.push(start, end, kind);
     }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -150,6 +151,19 @@ fn is_id_of_key(scan: &Scan<'_>, start: usize, text: &str) -> bool {
         && scan.pieces.last().is_some_and(|last| matches!(&scan.source[last.end..start], ": " | ":" | "="))
 }
 
+/// `Order QRST-LMNO cannot …`: digits or capitals behind the noun that opens a sentence tell which one it was.
+fn is_subject(scan: &Scan<'_>, start: usize, text: &str) -> bool {
+    let noun = scan.before(0);
+    let is_code = text.contains('-') && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    scan.pieces.len() == 1
+        && follows_closely(scan, start)
+        && (is_code || text.bytes().any(|byte| byte.is_ascii_digit()))
+        && noun.starts_with(|c: char| c.is_ascii_uppercase())
+        && noun[1..].bytes().all(|byte| byte.is_ascii_lowercase())
+        && !vocabulary::names_a_part(noun)
+        && scan.after(start + text.len(), 0).starts_with(|c: char| c.is_ascii_lowercase())
+}
+
 /// Whether only a space stands between the last piece and this word.
 fn follows_closely(scan: &Scan<'_>, start: usize) -> bool {
     scan.pieces.last().is_some_and(|last| &scan.source[last.end..start] == " ")
@@ -159,7 +173,10 @@ fn follows_closely(scan: &Scan<'_>, start: usize) -> bool {
 fn push_steps(scan: &mut Scan<'_>, start: usize, text: &str) -> bool {
     let sign = if text.contains('/') { '/' } else { '.' };
     let is_position = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_name = |part: &str| part.len() > 1 && is_identifier(part) && !part.contains(['.', '/', '-']);
+    let is_small = |part: &str| part.bytes().any(|byte| byte.is_ascii_lowercase());
+    let is_name = |part: &str| {
+        part.len() > 1 && is_small(part) && is_identifier(part) && !part.contains(['.', '/', '-'])
+    };
     let inside = text.strip_prefix('/').unwrap_or(text);
     let first = inside.split(sign).next().unwrap_or("");
     if !inside.contains(sign)
@@ -226,7 +243,7 @@ fn value_of_key(scan: &Scan<'_>, start: usize, text: &str) -> Option<Kind> {
 }
 
 /// `NOT_FOUND`: constants tell causes apart wherever they stand.
-fn is_constant(text: &str) -> bool {
+pub(super) fn is_constant(text: &str) -> bool {
     text.contains('_')
         && text.len() >= 5
         && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
@@ -253,6 +270,18 @@ fn is_statement(scan: &Scan<'_>, start: usize, text: &str) -> bool {
     }
 }
 
+/// `ORA-00060: …`, `(E11000)`: the code of a vendor opens or closes a sentence, or stands in brackets. In the middle of
+/// one stands the number of a thing, and no vendor joins a single letter by a dash.
+fn is_vendor_code(scan: &Scan<'_>, start: usize, text: &str, prefix: &str) -> bool {
+    let before = scan.pieces.last().map_or(":", |last| &scan.source[last.end..start]);
+    let behind = &scan.source[start + text.len()..];
+    vocabulary::is_vendor(prefix)
+        && (prefix.len() > 1 || !text.contains(['-', '_']))
+        && (before.contains([':', '(', '[', ';', '.', '\n'])
+            || behind.is_empty()
+            || behind.starts_with([':', ')', ']', ',', ';', '.']))
+}
+
 /// A word of letters and digits.
 fn mixed(scan: &mut Scan<'_>, start: usize, text: &str) {
     let end = start + text.len();
@@ -267,10 +296,10 @@ fn mixed(scan: &mut Scan<'_>, start: usize, text: &str) {
     let function = text.contains('.') && text.contains('/');
     if vocabulary::is_technical(text)
         || function
-        || coded && rest.len() >= 3 && vocabulary::is_vendor(prefix)
+        || coded && rest.len() >= 3 && is_vendor_code(scan, start, text, prefix)
         || code && rest.len() <= 5
         || is_sqlstate(scan, text)
-        || named && is_identifier(text)
+        || named && is_identifier(text) && text.bytes().any(|byte| byte.is_ascii_lowercase())
     {
         return scan.push(start, end, Kind::Kept);
     }
@@ -297,12 +326,16 @@ fn mixed(scan: &mut Scan<'_>, start: usize, text: &str) {
         scan.push(start + class.len(), end, Kind::Value("<id>"));
         return;
     }
+    if is_subject(scan, start, text) {
+        return scan.push(start, end, Kind::Value("<id>"));
+    }
     // `worker7` and `worker12` are one; `orders-3` is a partition of a topic.
     let short = prefix.bytes().any(|byte| byte.is_ascii_lowercase())
         && text.len() - letters <= 2
         && text[letters..].bytes().all(|byte| byte.is_ascii_digit())
         && letters >= 3;
     let part = named
+        && coded
         && text[letters..].starts_with(['-', '_'])
         && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
         && letters >= 3;

@@ -33,6 +33,23 @@ fn the_error_type_is_looked_for_in_order() {
         (r#"{"message":"m"}"#, "Unknown"),
         (r#"{"code":"DISCARD"}"#, "Unknown"),
         (r#"{"code":"discard"}"#, "discard"),
+        (r#"{"code":"handler_error","message":"TypeError: x is undefined"}"#, "TypeError"),
+        (
+            r#"{"code":"handler_error","message":"x","details":{"stack":"TypeError: x\n    at load (/app/a.js:1:1)"}}"#,
+            "TypeError",
+        ),
+        (
+            r#"{"code":"job_failed","message":"'sku'","details":{"traceback":"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in f\nKeyError: 'sku'\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/app/a.py\", line 3, in g\nshop.errors.OrderFailed: no price"}}"#,
+            "shop.errors.OrderFailed",
+        ),
+        (r#"{"code":"RETRY","message":"IOError: closed"}"#, "IOError"),
+        (r#"{"code":"card_declined","message":"PaymentError: no"}"#, "card_declined"),
+        (r#"{"type":"Error","message":"TypeError: x"}"#, "Error"),
+        (r#"{"code":"handler_error","message":"email: must not be empty"}"#, "handler_error"),
+        (
+            r#"{"code":"handler_error","message":"boom","details":{"stack":"Error: boom\n    at f (/app/a.js:1:1)"}}"#,
+            "handler_error",
+        ),
     ];
     for (error, expected) in rows {
         assert_eq!(failure(error).error_type, expected, "{error}");
