@@ -3,12 +3,11 @@
 //! Nothing here draws randomness: the caller brings a random number, so that every delay can be told beforehand in a
 //! test. A delay is never below the floor and never above the cap, whatever policy and number come in.
 
+mod by_class;
 mod preset;
 
-use std::fmt;
-
-use crate::class::{ErrorClass, Retryable};
 use crate::limits;
+pub use by_class::RetryPolicies;
 pub use preset::Preset;
 
 /// How often and how late a failed message is tried again.
@@ -24,9 +23,6 @@ pub struct RetryPolicy {
     pub cap_ms: u64,
     pub floor_ms: u64,
     pub jitter: Jitter,
-    /// Runs in all when a business rule says no; without it, such an error is treated like a permanent one.
-    pub business_attempts: Option<u32>,
-    pub permanent: Permanent,
 }
 
 /// How delays grow with the number of the failed attempt.
@@ -61,37 +57,14 @@ pub enum Jitter {
     },
 }
 
-/// What happens to an error that trying again cannot heal.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Permanent {
-    StraightToDeadLetter,
-    /// The class decides nothing: the job's own policy and its handler say what is not to be retried.
-    ByJobPolicy,
-}
-
 /// What to do with a message that has just failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    RetryAfter { delay_ms: u64 },
-    DeadLetter(GivenUp),
-}
-
-/// Why a message is given up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GivenUp {
-    /// Trying again cannot help against an error of this class.
-    Permanent(ErrorClass),
+    RetryAfter {
+        delay_ms: u64,
+    },
     /// All attempts are used up.
-    Exhausted { attempts: u32 },
-}
-
-impl fmt::Display for GivenUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GivenUp::Permanent(class) => write!(f, "{class} errors are not retried"),
-            GivenUp::Exhausted { attempts } => write!(f, "failed {attempts} of {attempts} attempts"),
-        }
-    }
+    DeadLetter,
 }
 
 /// A policy that cannot be followed.
@@ -99,8 +72,6 @@ impl fmt::Display for GivenUp {
 pub enum BadPolicy {
     #[error("attempts must be from 1 to {max}, not {0}", max = limits::ATTEMPTS_MAX)]
     Attempts(u32),
-    #[error("business attempts must be from 1 to the policy's {attempts} attempts, not {business}")]
-    BusinessAttempts { business: u32, attempts: u32 },
     #[error("factor must be a number of at least 1, not {0}")]
     Factor(f64),
     #[error("floor must be at least {min} ms, not {0} ms", min = limits::RETRY_DELAY_MS_MIN)]
@@ -120,11 +91,6 @@ impl RetryPolicy {
     pub fn check(&self) -> Result<(), BadPolicy> {
         if self.attempts == 0 || self.attempts as usize > limits::ATTEMPTS_MAX {
             return Err(BadPolicy::Attempts(self.attempts));
-        }
-        if let Some(business) = self.business_attempts
-            && (business == 0 || business > self.attempts)
-        {
-            return Err(BadPolicy::BusinessAttempts { business, attempts: self.attempts });
         }
         if !self.factor.is_finite() || self.factor < 1.0 {
             return Err(BadPolicy::Factor(self.factor));
@@ -147,21 +113,11 @@ impl RetryPolicy {
         }
     }
 
-    /// What to do after an error of this class, when `failed_attempts` runs have failed by now, this one included.
-    /// `unit` is a random number from 0 to 1.
-    pub fn decide(&self, class: ErrorClass, failed_attempts: u32, unit: f64) -> Verdict {
-        let attempts = match (self.permanent, class.retryable()) {
-            (Permanent::ByJobPolicy, _) | (_, Retryable::Yes) => self.attempts,
-            (Permanent::StraightToDeadLetter, Retryable::No) => {
-                return Verdict::DeadLetter(GivenUp::Permanent(class));
-            }
-            (Permanent::StraightToDeadLetter, Retryable::PresetDecides) => match self.business_attempts {
-                Some(attempts) => attempts.min(self.attempts),
-                None => return Verdict::DeadLetter(GivenUp::Permanent(class)),
-            },
-        };
-        if failed_attempts >= attempts {
-            return Verdict::DeadLetter(GivenUp::Exhausted { attempts: failed_attempts });
+    /// What to do when `failed_attempts` runs have failed by now, this one included. `unit` is a random number from 0
+    /// to 1.
+    pub fn decide(&self, failed_attempts: u32, unit: f64) -> Verdict {
+        if failed_attempts >= self.attempts {
+            return Verdict::DeadLetter;
         }
         Verdict::RetryAfter { delay_ms: self.delay_ms(failed_attempts, unit) }
     }
@@ -240,15 +196,15 @@ mod tests {
     use super::*;
 
     /// The shortest and longest delay after each failed attempt, until the message is given up.
-    fn waits(policy: &RetryPolicy, class: ErrorClass) -> Vec<(u64, u64)> {
+    fn waits(policy: &RetryPolicy) -> Vec<(u64, u64)> {
         let mut waits = Vec::new();
         for failed in 1.. {
-            let bounds = [0.0, 1.0].map(|unit| policy.decide(class, failed, unit));
+            let bounds = [0.0, 1.0].map(|unit| policy.decide(failed, unit));
             match bounds {
                 [Verdict::RetryAfter { delay_ms: a }, Verdict::RetryAfter { delay_ms: b }] => {
                     waits.push((a.min(b), a.max(b)));
                 }
-                [Verdict::DeadLetter(_), Verdict::DeadLetter(_)] => break,
+                [Verdict::DeadLetter, Verdict::DeadLetter] => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -270,9 +226,7 @@ mod tests {
             let policy = preset.policy();
             assert_eq!(policy.check(), Ok(()), "{name}");
             assert_eq!(Preset::parse(name), Some(preset));
-            for class in [ErrorClass::Transient, ErrorClass::Unknown] {
-                assert_eq!(waits(&policy, class), expected, "{name}");
-            }
+            assert_eq!(waits(&policy), expected, "{name}");
             let longest: u64 = expected.iter().map(|wait| wait.1).sum();
             assert_eq!(policy.total_ms_max(), longest, "{name}");
         }
@@ -293,36 +247,6 @@ mod tests {
                 let (at_0, at_1) = (policy.delay_ms(n, 0.0), policy.delay_ms(n, 1.0));
                 assert_eq!((at_0.min(at_1), at_0.max(at_1)), (low, high), "{preset} {n}");
             }
-        }
-    }
-
-    #[test]
-    fn permanent_errors_go_straight_to_the_dead_letter_except_where_the_job_decides() {
-        let permanent = [
-            ErrorClass::Configuration,
-            ErrorClass::Validation,
-            ErrorClass::Malformed,
-            ErrorClass::Authorization,
-            ErrorClass::NotFound,
-        ];
-        for preset in [Preset::Outbox, Preset::ExternalApi, Preset::Jetstream, Preset::Rabbitmq] {
-            for class in permanent {
-                let verdict = preset.policy().decide(class, 1, 0.5);
-                assert_eq!(verdict, Verdict::DeadLetter(GivenUp::Permanent(class)), "{preset} {class}");
-            }
-        }
-        for class in ErrorClass::ALL {
-            assert_eq!(waits(&Preset::Ojs.policy(), class).len(), 2, "{class}");
-        }
-    }
-
-    #[test]
-    fn a_business_error_is_tried_three_times_by_the_outbox_and_once_elsewhere() {
-        assert_eq!(waits(&Preset::Outbox.policy(), ErrorClass::Business), [(1_000, 1_100), (2_000, 2_200)]);
-        let verdict = Preset::Outbox.policy().decide(ErrorClass::Business, 3, 0.5);
-        assert_eq!(verdict, Verdict::DeadLetter(GivenUp::Exhausted { attempts: 3 }));
-        for preset in [Preset::ExternalApi, Preset::Jetstream, Preset::Rabbitmq] {
-            assert_eq!(waits(&preset.policy(), ErrorClass::Business), [], "{preset}");
         }
     }
 
@@ -369,8 +293,6 @@ mod tests {
         let bad = [
             RetryPolicy { attempts: 0, ..good },
             RetryPolicy { attempts: 1_001, ..good },
-            RetryPolicy { business_attempts: Some(0), ..good },
-            RetryPolicy { business_attempts: Some(6), ..good },
             RetryPolicy { factor: 0.9, ..good },
             RetryPolicy { factor: f64::NAN, ..good },
             RetryPolicy { factor: f64::INFINITY, ..good },
@@ -424,8 +346,6 @@ mod tests {
                 cap_ms,
                 floor_ms,
                 jitter,
-                business_attempts: None,
-                permanent: Permanent::StraightToDeadLetter,
             }
         })
     }
@@ -471,15 +391,11 @@ mod tests {
             n in any::<u32>(), unit in any::<f64>(),
         ) {
             for jitter in [Jitter::Factor { low, high }, Jitter::Up { ratio: low }, Jitter::Around { ratio: high }] {
-                let policy = RetryPolicy {
-                    attempts, first_ms, factor, growth, cap_ms, floor_ms, jitter,
-                    business_attempts: Some(attempts),
-                    permanent: Permanent::StraightToDeadLetter,
-                };
+                let policy = RetryPolicy { attempts, first_ms, factor, growth, cap_ms, floor_ms, jitter };
                 let delay_ms = policy.delay_ms(n, unit);
                 prop_assert!((limits::RETRY_DELAY_MS_MIN..=limits::RETRY_DELAY_MS_MAX).contains(&delay_ms));
                 policy.total_ms_max();
-                policy.decide(ErrorClass::Business, n, unit);
+                policy.decide(n, unit);
             }
         }
     }

@@ -18,6 +18,7 @@ mod redaction;
 mod redrive;
 mod replay;
 mod retention;
+mod retry;
 mod schema;
 mod show;
 mod store_url;

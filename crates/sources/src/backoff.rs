@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lazaret_core::limits;
-use lazaret_core::retry::{Growth, Jitter, Permanent, RetryPolicy};
+use lazaret_core::retry::{Growth, Jitter, RetryPolicy};
 
 /// Counts failures in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,8 +19,6 @@ const POLICY: RetryPolicy = RetryPolicy {
     cap_ms: limits::SOURCE_RETRY_MS_MAX,
     floor_ms: limits::RETRY_DELAY_MS_MIN,
     jitter: Jitter::Around { ratio: 0.2 },
-    business_attempts: None,
-    permanent: Permanent::ByJobPolicy,
 };
 
 impl Backoff {

@@ -273,7 +273,7 @@ pub(super) fn parse_scalar<T>(
     }
 }
 
-fn error_class(text: &str) -> Result<ErrorClass, String> {
+pub(super) fn error_class(text: &str) -> Result<ErrorClass, String> {
     ErrorClass::parse(text)
         .ok_or_else(|| format!("{} is not a class; known are {}", quoted(text), known_classes()))
 }

@@ -52,10 +52,17 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         problems.add(place, "queues", message);
         return Settings::new();
     }
+    if let Some((_, rest)) = path.split_once(".relay.classes.")
+        && let Err(message) = layer::check_class(rest.split('.').next().unwrap_or_default())
+    {
+        problems.add(place, "classes", message);
+        return Settings::new();
+    }
     let given = match shape {
         Shape::Text
         | Shape::Flag
         | Shape::Count
+        | Shape::Number
         | Shape::CountOrNone
         | Shape::Size
         | Shape::Length

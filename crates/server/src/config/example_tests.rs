@@ -23,6 +23,7 @@ fn keys_of(table: &toml::Table, outer: &str) -> Vec<String> {
             "sources" => "<name>",
             "sources.<name>.subscribers" => "<id>",
             "sources.<name>.queues" | "jobs.queues" => "<queue>",
+            "sources.<name>.relay.classes" => "<class>",
             _ => name,
         };
         let path = schema::join(outer, name);

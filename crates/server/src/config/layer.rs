@@ -108,6 +108,11 @@ pub(super) fn check_queue(name: &str) -> Result<(), String> {
     check_name(name, "queue")
 }
 
+/// Says why this is not a class of errors.
+pub(super) fn check_class(name: &str) -> Result<(), String> {
+    super::check::error_class(name).map(|_| ())
+}
+
 fn check_name(name: &str, what: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(format!(
@@ -164,12 +169,16 @@ impl Reader<'_> {
                 Ok(()) => self.set(path, place, Given::Scalar(text.clone().into_owned())),
                 Err(message) => self.refuse(path, place, message),
             },
-            (Shape::Count | Shape::CountOrNone | Shape::Size | Shape::Status, DeValue::Integer(number)) => {
-                match i64::from_str_radix(number.as_str(), number.radix()) {
-                    Ok(number) => self.set(path, place, Given::Scalar(number.to_string())),
-                    Err(_) => self.refuse(path, place, "the number is too large".to_owned()),
-                }
+            (Shape::Number, DeValue::Float(number)) => {
+                self.set(path, place, Given::Scalar(number.as_str().to_owned()));
             }
+            (
+                Shape::Count | Shape::Number | Shape::CountOrNone | Shape::Size | Shape::Status,
+                DeValue::Integer(number),
+            ) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => self.set(path, place, Given::Scalar(number.to_string())),
+                Err(_) => self.refuse(path, place, "the number is too large".to_owned()),
+            },
             (Shape::Flag, DeValue::Boolean(flag)) => self.set(path, place, Given::Scalar(flag.to_string())),
             (Shape::Filter, DeValue::Table(_)) => match json(value, DEPTH_MAX) {
                 Ok(table) => self.set(path, place, Given::Table(table)),
@@ -256,6 +265,7 @@ impl Reader<'_> {
                 Names::Source => check_source_name(name.get_ref()),
                 Names::Subscriber => check_subscriber(name.get_ref()),
                 Names::Queue => check_queue(name.get_ref()),
+                Names::Class => check_class(name.get_ref()),
             };
             if let Err(message) = checked {
                 let place = self.place(name);

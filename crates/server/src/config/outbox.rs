@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use lazaret_core::limits;
-use lazaret_core::retry::Preset;
 use lazaret_sources::outbox::{Columns, Order, OutboxConfig, RelayConfig, Statuses, TableName};
 use serde::Serialize;
 
@@ -13,9 +12,10 @@ use super::check::parse_scalar;
 use super::destination::{self, DestinationConfig, ShownDestination};
 use super::layer::Settings;
 use super::problem::{Place, Problems, quoted};
+use super::retry::ShownPolicy;
 use super::schema::{Key, Shape, key};
 use super::store_url::PostgresUrl;
-use super::value;
+use super::{retry, value};
 
 /// An outbox as it is configured.
 #[derive(Clone, PartialEq, Debug)]
@@ -183,11 +183,13 @@ fn relay(
         parse_scalar(settings, &at(key), &at(key), |text| value::length_ms(text, max), problems)
     };
     let (stuck_after_ms, poll_ms) = (length("stuck_after", STUCK_MS_MAX), length("poll", STUCK_MS_MAX));
-    let preset = parse_scalar(settings, &at("preset"), &at("preset"), preset, problems);
+    let preset = parse_scalar(settings, &at("preset"), &at("preset"), retry::preset, problems);
     let order = parse_scalar(settings, &at("order"), &at("order"), order, problems);
     let defaults = RelayConfig::default();
+    let preset = preset.unwrap_or(defaults.preset);
     let relay = RelayConfig {
-        preset: preset.unwrap_or(defaults.preset),
+        preset,
+        retry: retry::check(path, preset, settings, problems),
         concurrency: concurrency.unwrap_or(defaults.concurrency),
         batch: batch.unwrap_or(defaults.batch),
         order: order.unwrap_or(defaults.order),
@@ -195,14 +197,6 @@ fn relay(
         poll_ms: poll_ms.unwrap_or(defaults.poll_ms),
     };
     (Some(relay), sink)
-}
-
-const PRESETS: [Preset; 2] = [Preset::Outbox, Preset::ExternalApi];
-
-fn preset(text: &str) -> Result<Preset, String> {
-    PRESETS.into_iter().find(|known| known.name() == text).ok_or_else(|| {
-        format!("{} is not known; write {}", quoted(text), PRESETS.map(Preset::name).join(" or "))
-    })
 }
 
 fn order(text: &str) -> Result<Order, String> {
@@ -238,11 +232,14 @@ pub(super) struct ShownOutbox {
 #[derive(Serialize)]
 struct ShownRelay {
     preset: &'static str,
+    #[serde(flatten)]
+    retry: ShownPolicy,
     concurrency: u32,
     batch: u32,
     order: &'static str,
     stuck_after: String,
     poll: String,
+    classes: BTreeMap<&'static str, ShownPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sink: Option<ShownDestination>,
 }
@@ -282,11 +279,13 @@ pub(super) fn shown(source: &OutboxSource) -> ShownOutbox {
         ]),
         relay: outbox.relay.as_ref().map(|relay| ShownRelay {
             preset: relay.preset.name(),
+            retry: retry::shown(relay.retry.base()),
             concurrency: small(relay.concurrency),
             batch: small(relay.batch),
             order: order_name(relay.order),
             stuck_after: value::length_text(relay.stuck_after_ms),
             poll: value::length_text(relay.poll_ms),
+            classes: retry::shown_classes(&relay.retry),
             sink: sink.as_ref().map(destination::shown),
         }),
     }

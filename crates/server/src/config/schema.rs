@@ -1,7 +1,7 @@
 //! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
 //! file and the reference; tests fail where one is forgotten.
 
-use super::outbox;
+use super::{outbox, retry};
 
 /// What a key's value looks like.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub(super) enum Shape {
     Text,
     Flag,
     Count,
+    /// A number that may have a fraction.
+    Number,
     /// A number, or `"none"`.
     CountOrNone,
     Size,
@@ -30,8 +32,10 @@ pub(super) enum Names {
     Source,
     /// As letters name it, whatever it looks like.
     Subscriber,
-    /// The same.
+    /// As letters name it, whatever it looks like.
     Queue,
+    /// A class of errors.
+    Class,
 }
 
 #[derive(Debug)]
@@ -189,6 +193,12 @@ const RETENTION: &[Key] = &[
 
 const RELAY: &[Key] = &[
     key("preset", Shape::Text),
+    key("attempts", Shape::Count),
+    key("first_delay", Shape::Length),
+    key("factor", Shape::Number),
+    key("max_delay", Shape::Length),
+    key("jitter", Shape::Number),
+    key("classes", Shape::Named(&Shape::Table(retry::KEYS), Names::Class)),
     key("concurrency", Shape::Count),
     key("batch", Shape::Count),
     key("order", Shape::Text),
@@ -207,6 +217,7 @@ impl Shape {
             Shape::Text => "a text",
             Shape::Flag => "true or false",
             Shape::Count => "an integer",
+            Shape::Number => "a number",
             Shape::CountOrNone => "an integer, or \"none\"",
             Shape::Size => "a number of bytes such as 16777216 or \"16MiB\"",
             Shape::Length => "a length of time such as \"120s\"",
@@ -219,6 +230,9 @@ impl Shape {
                 "a table of tables, such as [sources.billing.subscribers.ledger]"
             }
             Shape::Named(_, Names::Queue) => "a table of tables, such as [jobs.queues.mails.retention]",
+            Shape::Named(_, Names::Class) => {
+                "a table of tables, such as [sources.shop.relay.classes.business]"
+            }
             Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
         }
     }
@@ -231,6 +245,7 @@ impl Shape {
             Shape::Text
             | Shape::Flag
             | Shape::Count
+            | Shape::Number
             | Shape::CountOrNone
             | Shape::Size
             | Shape::Length
@@ -264,9 +279,11 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
         Shape::Named(shape, Names::Source) => collect_paths(shape, &join(outer, named), named, found),
         Shape::Named(shape, Names::Subscriber) => collect_paths(shape, &join(outer, "<id>"), named, found),
         Shape::Named(shape, Names::Queue) => collect_paths(shape, &join(outer, "<queue>"), named, found),
+        Shape::Named(shape, Names::Class) => collect_paths(shape, &join(outer, "<class>"), named, found),
         Shape::Text
         | Shape::Flag
         | Shape::Count
+        | Shape::Number
         | Shape::CountOrNone
         | Shape::Size
         | Shape::Length

@@ -108,6 +108,13 @@ pub(super) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Strin
     number.ok_or_else(|| format!("{} is not a number from {min} to {max}", quoted(text)))
 }
 
+/// A number within a range, which may have a fraction.
+pub(super) fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.trim().replace('_', "").parse().ok().filter(|number| range.contains(number));
+    let (min, max) = (range.start(), range.end());
+    number.ok_or_else(|| format!("{} is not a number from {min} to {max}", quoted(text)))
+}
+
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("{} is neither true nor false", quoted(text)))
 }

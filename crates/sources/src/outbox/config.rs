@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lazaret_core::limits;
-use lazaret_core::retry::Preset;
+use lazaret_core::retry::{Preset, RetryPolicies};
 
 use super::name::TableName;
 use crate::SourceError;
@@ -56,9 +56,11 @@ pub struct Statuses {
 }
 
 /// How events are delivered from the table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct RelayConfig {
     pub preset: Preset,
+    /// The preset's policies with what the operator changed of them.
+    pub retry: RetryPolicies,
     /// Deliveries under way at once.
     pub concurrency: usize,
     /// Rows claimed at once.
@@ -155,6 +157,7 @@ impl Default for RelayConfig {
     fn default() -> RelayConfig {
         RelayConfig {
             preset: Preset::Outbox,
+            retry: Preset::Outbox.policies(),
             concurrency: limits::RELAY_CONCURRENCY,
             batch: limits::RELAY_BATCH,
             order: Order::default(),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use lazaret_core::limits;
+use lazaret_core::retry::Preset;
 
 use super::config::OutboxConfig;
 use super::name::{TableName, literal, quoted};
@@ -32,6 +33,8 @@ fn table(config: &OutboxConfig) -> String {
     let optional =
         |name: &Option<String>, of: &str| name.as_deref().map(|name| format!("    {} {of}", quoted(name)));
     let status = quoted(&columns.status);
+    let retry = config.relay.as_ref().map_or_else(|| Preset::Outbox.policies(), |relay| relay.retry);
+    let attempts = retry.base().attempts;
     let lines = [
         Some(format!("    {} uuid primary key default gen_random_uuid()", quoted(&columns.id))),
         Some(format!("    {} text not null", quoted(&columns.event_type))),
@@ -45,7 +48,7 @@ fn table(config: &OutboxConfig) -> String {
             words.join(", ")
         )),
         Some(format!("    {} integer not null default 0", quoted(&columns.retry_count))),
-        optional(&columns.max_retries, "integer not null default 5"),
+        optional(&columns.max_retries, &format!("integer not null default {attempts}")),
         Some(format!("    {} text", quoted(&columns.last_error))),
         optional(&columns.next_attempt_at, "timestamptz default now()"),
         // Not now(): events of one transaction keep their order.

@@ -15,7 +15,6 @@ use futures_util::future::{Fuse, FusedFuture};
 use futures_util::{FutureExt, StreamExt, stream};
 use lazaret_core::attempt::LetterError;
 use lazaret_core::class::ClassRules;
-use lazaret_core::retry::RetryPolicy;
 
 use super::config::RelayConfig;
 use super::statements::RelayStatements;
@@ -31,7 +30,6 @@ pub struct Relay {
     outbox: Arc<Outbox>,
     sink: Arc<dyn Sink>,
     config: RelayConfig,
-    policy: RetryPolicy,
     classes: ClassRules,
     hook: Hook,
     /// When stuck rows were looked for last.
@@ -105,12 +103,10 @@ impl Relay {
     pub fn new(outbox: Arc<Outbox>, sink: Arc<dyn Sink>, classes: ClassRules) -> Result<Relay, SourceError> {
         let config = outbox.config.relay.clone();
         let config = config.ok_or_else(|| SourceError::Unfit("no relay is configured".to_owned()))?;
-        let policy = config.preset.policy();
         Ok(Relay {
             outbox,
             sink,
             config,
-            policy,
             classes,
             hook: Arc::new(|_| Go::On),
             looked_at: Mutex::default(),

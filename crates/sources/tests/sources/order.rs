@@ -45,6 +45,7 @@ async fn rule_040_001_a_dead_row_is_set_apart_and_blocks_nothing() {
     let bad = app.event("a", "{}").await;
     let later = app.event("a", "{}").await;
     let other = app.event("b", "{}").await;
+    app.run(&format!("update outbox set max_retries = 1 where id = '{bad}'")).await;
     let sink = Arc::new(Scripted::default());
     sink.always(&bad, answered(422));
     let relay = app.relay(sink.clone());
@@ -71,6 +72,7 @@ async fn where_it_is_set_later_events_wait_for_a_dead_one() {
     let bad = app.event("a", "{}").await;
     let later = app.event("a", "{}").await;
     let other = app.event("b", "{}").await;
+    app.run(&format!("update outbox set max_retries = 1 where id = '{bad}'")).await;
     let sink = Arc::new(Scripted::default());
     sink.next(&bad, answered(422));
     let relay = app.relay(sink.clone());

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use lazaret_core::retry::Preset;
+use lazaret_core::attempt::LetterError;
+use lazaret_core::class::ErrorClass;
+use lazaret_core::retry::{Preset, RetryPolicies, RetryPolicy};
 use lazaret_sources::Source;
 use lazaret_sources::outbox::RelayConfig;
 use lazaret_sources::sink::{Delivery, Sink, Sunk};
@@ -44,26 +46,79 @@ async fn rule_040_010_each_retry_waits_twice_as_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_040_002_the_rows_own_limit_and_the_kind_of_failure_count() {
     let app = App::start().await;
-    let [business, own, permanent] =
-        [app.event("a", "{}").await, app.event("b", "{}").await, app.event("c", "{}").await];
-    app.run(&format!("update outbox set max_retries = 2 where id = '{own}'")).await;
+    let mut ids = Vec::new();
+    for aggregate in ["business", "validation", "two tries", "nine tries", "unreadable"] {
+        ids.push(app.event(aggregate, "{}").await);
+    }
+    for (id, max_retries) in [(&ids[2], 2), (&ids[3], 9)] {
+        app.run(&format!("update outbox set max_retries = {max_retries} where id = '{id}'")).await;
+    }
+    let failed = |error_type: &str, message: &str| {
+        Sunk::Failed(Box::new(LetterError {
+            error_type: error_type.to_owned(),
+            message: message.to_owned(),
+            ..LetterError::default()
+        }))
+    };
     let sink = Arc::new(Scripted::default());
-    let rule = Sunk::Failed(Box::new(lazaret_core::attempt::LetterError {
-        error_type: "BusinessRuleViolation".to_owned(),
-        message: "business rule violated: credit limit exceeded".to_owned(),
-        ..Default::default()
-    }));
-    sink.always(&business, rule);
-    sink.always(&own, answered(503));
-    sink.always(&permanent, answered(422));
+    sink.always(&ids[0], failed("BusinessRuleViolation", "business rule violated: credit limit exceeded"));
+    sink.always(&ids[1], answered(422));
+    sink.always(&ids[2], answered(503));
+    sink.always(&ids[3], answered(503));
+    sink.always(&ids[4], failed("JSONDecodeError", "Expecting value: line 1 column 1 (char 0)"));
     let relay = app.relay(sink.clone());
-    while app.number("select count(*) from outbox where status = 'DEAD_LETTER'").await < 3 {
+    while app.number("select count(*) from outbox where status = 'DEAD_LETTER'").await < 5 {
         relay.tick().await.unwrap();
         app.let_time_pass().await;
-        assert!(sink.got().len() <= 8, "{:?}", app.counts().await);
+        assert!(sink.got().len() <= 20, "{:?}", app.counts().await);
+    }
+    let tries = ids.iter().map(|id| sink.keys().iter().filter(|key| *key == id).count());
+    assert_eq!(tries.collect::<Vec<_>>(), [3, 3, 2, 9, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_sets_every_number_for_each_class() {
+    let mut app = App::start().await;
+    let mut relay = app.config.relay.take().unwrap();
+    let base = RetryPolicy { attempts: 2, first_ms: 5_000, ..*relay.retry.base() };
+    relay.retry = RetryPolicies::new(Preset::Outbox, base);
+    relay
+        .retry
+        .set(ErrorClass::Validation, RetryPolicy { attempts: 4, first_ms: 60_000, cap_ms: 60_000, ..base });
+    app.config.relay = Some(relay);
+    app.run("alter table outbox alter max_retries drop not null, alter max_retries drop default").await;
+    let [refused, late] = [app.event("a", "{}").await, app.event("b", "{}").await];
+    let sink = Arc::new(Scripted::default());
+    sink.always(&refused, answered(422));
+    sink.always(&late, answered(503));
+    let relay = app.relay(sink.clone());
+    let before = app.number(CLOCK).await;
+    assert_eq!(relay.tick().await.unwrap().retried, 2);
+    let after = app.number(CLOCK).await;
+    let next = async |id: &str| app.number(&format!("{NEXT} where id = '{id}'")).await;
+    let (refused_at, late_at) = (next(&refused).await, next(&late).await);
+    assert!(refused_at - before >= 54_000 && refused_at - after <= 60_000, "{}", refused_at - before);
+    assert!(late_at - before >= 5_000 && late_at - after <= 5_500, "{}", late_at - before);
+    for _ in 0..4 {
+        app.let_time_pass().await;
+        relay.tick().await.unwrap();
     }
     let tries = |id: &String| sink.keys().iter().filter(|key| *key == id).count();
-    assert_eq!((tries(&business), tries(&own), tries(&permanent)), (3, 2, 1));
+    assert_eq!((tries(&refused), tries(&late)), (4, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_040_012_a_row_that_is_tried_often_waits_for_the_cap() {
+    let app = App::start().await;
+    let id = app.event("a", "{}").await;
+    app.run("update outbox set max_retries = 12, retry_count = 8").await;
+    let sink = Arc::new(Scripted::default());
+    sink.always(&id, answered(503));
+    let relay = app.relay(sink);
+    let before = app.number(CLOCK).await;
+    assert_eq!(relay.tick().await.unwrap().retried, 1);
+    let next = app.number(NEXT).await;
+    assert!(next - before >= 27_000 && next - app.number(CLOCK).await <= 30_000, "{}", next - before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,6 +167,7 @@ async fn rule_040_013_nothing_is_tried_again_at_once() {
 async fn what_a_relay_gives_up_is_captured() {
     let app = App::start().await;
     let id = app.event("a", "{}").await;
+    app.run("update outbox set max_retries = 1").await;
     let sink = Arc::new(Scripted::default());
     sink.always(&id, answered(422));
     let outbox = app.outbox();

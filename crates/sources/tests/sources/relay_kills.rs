@@ -119,12 +119,13 @@ async fn the_applications_postgresql_may_be_restarted_at_any_time() {
     });
     app.run(&ddl(&app.config)).await;
     app.run(
-        "insert into outbox (event_type, aggregate_type, aggregate_id, payload)
-         select 'A', 'order', (n % 40)::text, to_jsonb(n) from generate_series(1, 400) as n order by n",
+        "insert into outbox (event_type, aggregate_type, aggregate_id, payload, max_retries)
+         select 'A', 'order', (n % 40)::text, to_jsonb(n), case n % 40 when 7 then 1 else 5 end
+           from generate_series(1, 400) as n order by n",
     )
     .await;
     let sink = Arc::new(Scripted::default());
-    // Events of one aggregate die, every one of them.
+    // Events of one aggregate die, every one of them, at their first try.
     sink.always("7", answered(422));
     let outbox = app.outbox();
     let relay = Relay::new(app.outbox(), sink.clone(), ClassRules::default()).unwrap();

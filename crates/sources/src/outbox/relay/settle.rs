@@ -4,7 +4,7 @@ use lazaret_core::attempt::LetterError;
 use lazaret_core::class::ClassRules;
 use lazaret_core::letter::listed;
 use lazaret_core::limits;
-use lazaret_core::retry::{RetryPolicy, Verdict};
+use lazaret_core::retry::{RetryPolicies, Verdict};
 
 use super::claim::Claimed;
 use super::{Relay, Worked};
@@ -55,13 +55,14 @@ pub(super) async fn settle(
                 released.delays.push(limits::RETRY_DELAY_MS_MIN.cast_signed());
             }
             Sunk::Failed(error) => {
-                let verdict = decide(&relay.policy, &relay.classes, &relay.outbox.config.name, &row, &error);
+                let (policies, source) = (&relay.config.retry, &relay.outbox.config.name);
+                let verdict = decide(policies, &relay.classes, source, &row, &error);
                 let rows = match verdict {
                     Verdict::RetryAfter { delay_ms } => {
                         retried.delays.push(i64::try_from(delay_ms).unwrap_or(i64::MAX));
                         &mut retried
                     }
-                    Verdict::DeadLetter(_) => &mut died,
+                    Verdict::DeadLetter => &mut died,
                 };
                 rows.push(&row);
                 rows.counts.push(i64::from(row.failed_before) + 1);
@@ -95,22 +96,16 @@ pub(super) async fn settle(
     Ok(worked)
 }
 
-/// What to do with a row that failed. Its own limit counts where it is the smaller one.
+/// What to do with a row that failed (RULE-040-002).
 fn decide(
-    policy: &RetryPolicy,
+    policies: &RetryPolicies,
     classes: &ClassRules,
     source: &str,
     row: &Claimed,
     error: &LetterError,
 ) -> Verdict {
-    let own = row.max_retries.map_or(u32::MAX, |own| own.max(1));
-    let policy = RetryPolicy {
-        attempts: policy.attempts.min(own),
-        business_attempts: policy.business_attempts.map(|attempts| attempts.min(own)),
-        ..*policy
-    };
     let class = classes.classify(source, error);
-    policy.decide(class, row.failed_before.saturating_add(1), unit())
+    policies.decide(class, row.max_retries, row.failed_before.saturating_add(1), unit())
 }
 
 /// An error as its column can hold it.
@@ -124,7 +119,7 @@ fn fitting(error: String, chars_max: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lazaret_core::retry::{GivenUp, Preset};
+    use lazaret_core::retry::Preset;
 
     use super::*;
     use crate::sink::Delivery;
@@ -145,7 +140,8 @@ mod tests {
         Claimed { delivery, failed_before, max_retries, claim: String::new() }
     }
 
-    fn verdicts(preset: Preset, max_retries: Option<u32>, code: &str) -> (Vec<u64>, GivenUp) {
+    /// The delays between the tries of a row that always fails with this HTTP status.
+    fn delays(preset: Preset, max_retries: Option<u32>, code: &str) -> Vec<u64> {
         let error = LetterError {
             error_type: "HttpAnswer".to_owned(),
             code: Some(code.to_owned()),
@@ -155,25 +151,36 @@ mod tests {
         let mut delays = Vec::new();
         for failed_before in 0.. {
             let row = row(failed_before, max_retries);
-            match decide(&preset.policy(), &ClassRules::default(), "orders", &row, &error) {
+            match decide(&preset.policies(), &ClassRules::default(), "orders", &row, &error) {
                 Verdict::RetryAfter { delay_ms } => delays.push(delay_ms),
-                Verdict::DeadLetter(why) => return (delays, why),
+                Verdict::DeadLetter => break,
             }
         }
-        unreachable!("every policy gives up")
+        delays
     }
 
     #[test]
     fn rule_040_002_the_kind_of_failure_and_the_rows_own_limit_say_how_often() {
-        let tries = |max_retries, code| verdicts(Preset::Outbox, max_retries, code).0.len() + 1;
+        let tries = |max_retries, code| delays(Preset::Outbox, max_retries, code).len() + 1;
         assert_eq!(tries(None, "503"), 5);
         assert_eq!(tries(Some(3), "503"), 3);
-        assert_eq!(tries(Some(9), "503"), 5);
+        assert_eq!(tries(Some(9), "503"), 9);
         assert_eq!(tries(Some(0), "503"), 1);
-        // Trying again cannot help against these.
-        assert_eq!(tries(None, "422"), 1);
-        let (_, why) = verdicts(Preset::Outbox, None, "503");
-        assert_eq!(why, GivenUp::Exhausted { attempts: 5 });
+        // Validation and business failures.
+        assert_eq!(tries(None, "422"), 3);
+        assert_eq!(tries(Some(9), "422"), 3);
+        assert_eq!(tries(Some(2), "422"), 2);
+    }
+
+    #[test]
+    fn rule_040_012_a_row_with_many_tries_waits_for_the_cap_and_no_longer() {
+        for (preset, cap_ms) in [(Preset::Outbox, 30_000), (Preset::ExternalApi, 300_000)] {
+            let delays = delays(preset, Some(15), "503");
+            assert_eq!(delays.len(), 14);
+            assert!(delays.iter().all(|delay_ms| *delay_ms <= cap_ms), "{preset} {delays:?}");
+            let at_cap = delays.iter().filter(|delay_ms| **delay_ms >= cap_ms * 9 / 10).count();
+            assert!(at_cap >= 4, "{preset} {delays:?}");
+        }
     }
 
     #[test]
