@@ -269,6 +269,7 @@ macro_rules! store_cases {
                 redrive_runs::relapses_count_against_the_run,
                 redrive_runs::jobs_are_put_back_by_a_run_one_of_a_key_at_a_time,
                 redrive_runs::a_receipt_resolves_what_is_out_once,
+                redrive_runs::a_letter_is_resolved_by_whoever_launched_its_run,
                 redrive_runs::silence_is_taken_for_success_after_a_while,
                 redrive_runs::what_is_out_of_a_cancelled_run_is_still_counted,
                 run_lines::what_a_run_did_stands_in_its_minute,

@@ -5,14 +5,18 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Outcome as Received, Strategy};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::redrive::{Options, Outcome, Pace, RunState};
-use lazaret_store::audit::AuditQuery;
+use lazaret_store::audit::{Actor, AuditQuery};
 use lazaret_store::decision::Verb;
-use lazaret_store::redrive::{ByPerson, Next, Proof, Proved, Redrive, RunStep, SendOutcome, Stepped, Taken};
+use lazaret_store::redrive::{
+    ByPerson, Launch, Launched, Next, Proof, Proved, Redrive, RunStep, SendOutcome, Stepped, Taken,
+};
 
 use crate::analyses::cured;
 use crate::job_letters::{DYING, dead, kill, letter as letter_of};
 use crate::jobs::{ack, enqueue, fetch, new};
-use crate::redrives::{keyed, letters, outcome, redrive, run, state_of, step, unpaced};
+use crate::redrives::{
+    frozen, keyed, launch_of, letters, outcome, plan, redrive, run, state_of, step, unpaced,
+};
 use crate::rig::{Rig, ana, at, captured, dying, failed, mark};
 
 const LEASE_MS: i64 = 60_000;
@@ -412,11 +416,30 @@ pub async fn a_receipt_resolves_what_is_out_once(rig: &mut Rig) {
         assert_eq!(rig.dump().await, dump);
         assert_eq!(outcome(rig, id, *letter).await, Outcome::Succeeded);
         let resolution = rig.letter(*letter).await.resolution.unwrap();
-        assert_eq!((resolution.by.as_str(), resolution.notes.as_deref()), ("billing", Some("receipt")));
+        // Whoever launched the run decided; the receipt is the evidence.
+        assert_eq!((resolution.by.as_str(), resolution.notes.as_deref()), ("ana", Some("receipt")));
     }
     assert_eq!(prove(LetterId::mint(at(0), [255; 10]), 1).await, Proved::Unknown);
     rig.capture(dying("e0", at(500)), at(510)).await;
     assert_eq!(prove(all[0], 1).await, Proved::Late, "that life is over");
+}
+
+pub async fn a_letter_is_resolved_by_whoever_launched_its_run(rig: &mut Rig) {
+    let all = rig.create_many(2, at(0)).await;
+    let (id, _) = frozen(rig, "source:report", unpaced(), 100).await;
+    plan(rig, id, Passed::Freely, 100).await;
+    let ben = Actor { name: "ben".into(), role: "approver".into(), request: None };
+    let launch = Launch { by: ben, ..launch_of(2, unpaced(), 200) };
+    assert!(matches!(rig.store().launch_redrive(id, launch).await.unwrap(), Launched::Done(_)));
+    assert_eq!(redrive(rig, id).await.by.name, "ben");
+    sending(rig, id, 10, 300).await;
+    assert!(settle(rig, id, all[0], delivered(), 400).await);
+    assert!(settle(rig, id, all[1], SendOutcome::Sent, 400).await);
+    assert_eq!(rig.store().assume_quiet(id, at(500), 10, at(1_000)).await.unwrap(), 1);
+    for letter in all {
+        let resolution = rig.letter(letter).await.resolution.unwrap();
+        assert_eq!((resolution.strategy, resolution.by.as_str()), (Strategy::ManualRetry, "ben"));
+    }
 }
 
 pub async fn silence_is_taken_for_success_after_a_while(rig: &mut Rig) {
@@ -432,7 +455,8 @@ pub async fn silence_is_taken_for_success_after_a_while(rig: &mut Rig) {
     assert_eq!(assume(450, 1).await, 1);
     assert_eq!(assume(450, 10).await, 1);
     assert_eq!(outcome(rig, id, all[0]).await, Outcome::Assumed);
-    assert_eq!(rig.letter(all[0]).await.resolution.unwrap().notes.as_deref(), Some("quiet_window"));
+    let resolution = rig.letter(all[0]).await.resolution.unwrap();
+    assert_eq!((resolution.by.as_str(), resolution.notes.as_deref()), ("ana", Some("quiet_window")));
     assert_eq!(tend(rig, id, 1_100).await.state, RunState::Verifying);
     assert_eq!(assume(501, 10).await, 1);
     assert_eq!(tend(rig, id, 1_200).await.state, RunState::Done);

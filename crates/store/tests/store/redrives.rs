@@ -449,7 +449,7 @@ pub async fn bulk_retries_and_rules_leave_a_redrive(rig: &mut Rig) {
     let outcomes: Vec<_> = of_rule.iter().map(|(_, row)| (row.life, row.outcome)).collect();
     assert_eq!(outcomes, [(2, Outcome::Succeeded), (1, Outcome::Relapsed)]);
     let resolution = rig.letter(letter).await.resolution.unwrap();
-    assert_eq!(resolution.strategy, Strategy::AutomaticRetry);
+    assert_eq!((resolution.strategy, resolution.by.as_str()), (Strategy::AutomaticRetry, "rule:r"));
     let id = of_rule[0].0.id;
     let open = rig.store().tend_redrive(id, at(30_000)).await.unwrap().unwrap();
     assert_eq!(open.state, RunState::Verifying, "others may join until the day is over");

@@ -227,20 +227,22 @@ pub(super) async fn settle(
     ending: Ending,
     at: Time,
 ) -> Result<(), StoreError> {
-    let (action, outcome, strategy, evidence) = match ending {
+    let by_source = |strategy| (strategy, BY.to_owned());
+    let (action, outcome, (strategy, by), evidence) = match ending {
         Ending::Confirmed { evidence } => {
-            let strategy = outcomes::strategy(&write.conn, letter).await?;
-            (Action::Confirm, Outcome::Succeeded, strategy, evidence)
+            let decided = outcomes::decided_by(&write.conn, letter).await?;
+            let decided = decided.unwrap_or_else(|| by_source(Strategy::ManualRetry));
+            (Action::Confirm, Outcome::Succeeded, decided, evidence)
         }
         Ending::Ended { evidence } => {
-            (Action::EndWithoutDeadLetter, Outcome::Ended, Strategy::Discard, evidence)
+            (Action::EndWithoutDeadLetter, Outcome::Ended, by_source(Strategy::Discard), evidence)
         }
     };
     let kind = match ending {
         Ending::Confirmed { .. } => "dead_letter.resolved",
         Ending::Ended { .. } => "dead_letter.discarded",
     };
-    let mark = Mark::Ends { strategy, by: BY, notes: Some(evidence) };
+    let mark = Mark::Ends { strategy, by: &by, notes: Some(evidence) };
     match apply(write, letter, action, mark, at).await? {
         Decided::Done => {
             outcomes::left(write, letter, outcome, evidence, at).await?;

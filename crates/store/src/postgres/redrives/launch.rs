@@ -12,7 +12,7 @@ use lazaret_core::redrive::{Options, Outcome, Pace, RunAction, RunState, choose}
 use lazaret_core::time::Time;
 
 use super::super::audit::{self, NewEntry};
-use super::super::cell::{At, Cells, Uid, clean_opt};
+use super::super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::super::conn::Conn;
 use super::super::incidents::{self, Entry, Held};
 use super::super::writer::Write;
@@ -73,7 +73,8 @@ update incidents
 const START: &str = "
 update redrives
    set state = $2, break_glass = $3, pace = $4, batch_size = $5, concurrency = $6, canary = $7, canary_ms = $8,
-       canary_assumed = $9, stop_percent = $10, stop_of = $11, quiet_ms = $12, launched_at = $13, updated_at = $13
+       canary_assumed = $9, stop_percent = $10, stop_of = $11, quiet_ms = $12, launched_at = $13, updated_at = $13,
+       actor = $14, role = $15
  where id = $1";
 
 async fn start(write: &Write, id: RedriveId, launch: &Launch, next: RunState) -> Result<(), StoreError> {
@@ -107,6 +108,8 @@ async fn start(write: &Write, id: RedriveId, launch: &Launch, next: RunState) ->
                 &i64::from(stop.of),
                 &quiet_ms,
                 &At(launch.at),
+                &clean(&launch.by.name),
+                &clean(&launch.by.role),
             ],
         )
         .await?;

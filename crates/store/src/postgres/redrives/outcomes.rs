@@ -290,18 +290,20 @@ pub(in crate::postgres) fn relapse(
     });
 }
 
-const KIND: &str = "
-select r.kind
+const DECIDED: &str = "
+select r.kind, r.actor
   from claims c
   join redrives r on r.id = c.run
  where c.letter = $1";
 
-/// How a letter that is out comes to be resolved: by a person's redrive, or by a rule's.
-pub(in crate::postgres) async fn strategy(conn: &Conn, letter: LetterId) -> Result<Strategy, StoreError> {
-    match conn.query_opt(KIND, &[&Uid(*letter.bytes())]).await? {
-        Some(row) => Ok(strategy_of(row::kind(row.cell(0)?)?)),
-        None => Ok(Strategy::ManualRetry),
-    }
+/// How a letter that is out comes to be resolved, and by whom: the person or the rule whose redrive it is. Nothing if no
+/// redrive has it.
+pub(in crate::postgres) async fn decided_by(
+    conn: &Conn,
+    letter: LetterId,
+) -> Result<Option<(Strategy, String)>, StoreError> {
+    let found = conn.query_opt(DECIDED, &[&Uid(*letter.bytes())]).await?;
+    found.map(|row| Ok((strategy_of(row::kind(row.cell(0)?)?), row.cell(1)?))).transpose()
 }
 
 pub(super) const fn strategy_of(kind: RedriveKind) -> Strategy {

@@ -93,8 +93,7 @@ pub(super) async fn settle(
     let letters: Vec<LetterId> = column(outcomes, |(letter, _)| *letter);
     verdicts::hold(write, &letters).await?;
     let mut claims = claimed(write, id, &letters).await?;
-    let by = format!("redrive:{id}");
-    let settling = Settling { run: &run, by: &by, at };
+    let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     let mut settled = Vec::with_capacity(outcomes.len());
     let mut sorted = Sorted::default();
     for (letter, outcome) in outcomes {
@@ -185,7 +184,7 @@ pub(super) async fn claimed(
 /// Letters of one run that are settled together.
 pub(super) struct Settling<'a> {
     pub run: &'a Run,
-    /// Who is said to have resolved them.
+    /// Who decided: whoever launched the run, unless a person settles them by hand.
     pub by: &'a str,
     pub at: Time,
 }

@@ -151,8 +151,7 @@ pub(super) async fn assume(
     if silent.is_empty() {
         return Ok(0);
     }
-    let by = format!("redrive:{id}");
-    let settling = Settling { run: &run, by: &by, at };
+    let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     settling.confirm(write, &silent, Outcome::Assumed, QUIET_WINDOW).await?;
     Ok(silent.len() as u64)
 }
@@ -181,7 +180,7 @@ pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, St
     let run = row::find(&write.conn, id).await?;
     let claimed = claimed(write, id, &[letter]).await?.remove(&letter);
     let (Some(run), Some(claimed)) = (run, claimed) else { return Ok(Proved::Late) };
-    let settling = Settling { run: &run, by: &proof.by, at: proof.at };
+    let settling = Settling { run: &run, by: &run.redrive.by.name, at: proof.at };
     settling.confirm(write, &[claimed], Outcome::Succeeded, proof.evidence).await?;
     Ok(Proved::Done)
 }

@@ -208,16 +208,19 @@ fn settle(
     at: Time,
 ) -> Result<Effected, StoreError> {
     let Some(letter) = live_letter(write.conn, key)? else { return Ok(Effected::Done) };
-    let (action, outcome, strategy, kind) = match ending {
+    let by_source = |strategy| (strategy, BY.to_owned());
+    let (action, outcome, (strategy, by), kind) = match ending {
         Ending::Confirmed => {
-            let strategy = outcomes::strategy(write, letter)?;
-            (Action::Confirm, Outcome::Succeeded, strategy, "dead_letter.resolved")
+            let decided = outcomes::decided_by(write, letter)?;
+            let decided = decided.unwrap_or_else(|| by_source(Strategy::ManualRetry));
+            (Action::Confirm, Outcome::Succeeded, decided, "dead_letter.resolved")
         }
         Ending::Otherwise => {
-            (Action::EndWithoutDeadLetter, Outcome::Ended, Strategy::Discard, "dead_letter.discarded")
+            let decided = by_source(Strategy::Discard);
+            (Action::EndWithoutDeadLetter, Outcome::Ended, decided, "dead_letter.discarded")
         }
     };
-    let mark = Mark::Ends { strategy, by: BY, notes: Some(evidence) };
+    let mark = Mark::Ends { strategy, by: &by, notes: Some(evidence) };
     match apply(write, letter, action, mark, at)? {
         Decided::Done => {
             outcomes::left(write, letter, outcome, evidence, at)?;

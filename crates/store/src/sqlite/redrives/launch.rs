@@ -61,7 +61,8 @@ pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Resul
 const START: &str = "
 update redrives
    set state = ?2, break_glass = ?3, pace = ?4, batch_size = ?5, concurrency = ?6, canary = ?7, canary_ms = ?8,
-       canary_assumed = ?9, stop_percent = ?10, stop_of = ?11, quiet_ms = ?12, launched_at = ?13, updated_at = ?13
+       canary_assumed = ?9, stop_percent = ?10, stop_of = ?11, quiet_ms = ?12, launched_at = ?13, updated_at = ?13,
+       actor = ?14, role = ?15
  where id = ?1";
 
 fn start(write: &Write<'_>, id: RedriveId, launch: &Launch, next: RunState) -> Result<(), StoreError> {
@@ -77,7 +78,7 @@ fn start(write: &Write<'_>, id: RedriveId, launch: &Launch, next: RunState) -> R
         stop,
         quiet_ms,
     } = launch.options;
-    write.conn.prepare_cached(START)?.execute((
+    write.conn.prepare_cached(START)?.execute(rusqlite::params![
         id.bytes(),
         next.name(),
         launch.break_glass.as_deref(),
@@ -91,7 +92,9 @@ fn start(write: &Write<'_>, id: RedriveId, launch: &Launch, next: RunState) -> R
         stop.of,
         quiet_ms,
         launch.at.ms(),
-    ))?;
+        &launch.by.name,
+        &launch.by.role,
+    ])?;
     Ok(())
 }
 

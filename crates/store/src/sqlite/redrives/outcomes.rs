@@ -352,20 +352,24 @@ select 1
    and g.verdict = ?4
    and i.fix_at < ?5";
 
-const KIND: &str = "
-select r.kind
+const DECIDED: &str = "
+select r.kind, r.actor
   from claims c
   join redrives r on r.id = c.run
  where c.letter = ?1";
 
-/// How a letter that is out comes to be resolved: by a person's redrive, or by a rule's.
-pub(in crate::sqlite) fn strategy(write: &Write<'_>, letter: LetterId) -> Result<Strategy, StoreError> {
-    let kind: Option<String> =
-        write.conn.prepare_cached(KIND)?.query_row([letter.bytes()], |row| row.get(0)).optional()?;
-    Ok(match kind.as_deref().map(row::kind).transpose()? {
-        Some(kind) => strategy_of(kind),
-        None => Strategy::ManualRetry,
-    })
+/// How a letter that is out comes to be resolved, and by whom: the person or the rule whose redrive it is. Nothing if no
+/// redrive has it.
+pub(in crate::sqlite) fn decided_by(
+    write: &Write<'_>,
+    letter: LetterId,
+) -> Result<Option<(Strategy, String)>, StoreError> {
+    let found: Option<(String, String)> = write
+        .conn
+        .prepare_cached(DECIDED)?
+        .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    found.map(|(kind, actor)| Ok((strategy_of(row::kind(&kind)?), actor))).transpose()
 }
 
 pub(super) const fn strategy_of(kind: RedriveKind) -> Strategy {

@@ -72,8 +72,7 @@ pub(super) fn settle(
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(vec![false; outcomes.len()]) };
-    let by = format!("redrive:{id}");
-    let mut settling = Settling { run: &run, by: &by, at, shifts: Shifts::default() };
+    let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
     let mut settled = Vec::with_capacity(outcomes.len());
     for (letter, outcome) in outcomes {
         settled.push(settling.one(write, *letter, outcome)?);
@@ -85,7 +84,7 @@ pub(super) fn settle(
 /// Letters of one run that are settled together.
 pub(super) struct Settling<'a> {
     pub run: &'a Run,
-    /// Who is said to have resolved them.
+    /// Who decided: whoever launched the run, unless a person settles them by hand.
     pub by: &'a str,
     pub at: Time,
     pub shifts: Shifts,

@@ -158,8 +158,7 @@ pub(super) fn assume(
             row.get(0).map(LetterId::from_bytes)
         })?
         .collect::<Result<_, _>>()?;
-    let by = format!("redrive:{id}");
-    let mut settling = Settling { run: &run, by: &by, at, shifts: Shifts::default() };
+    let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
     let mut assumed = 0;
     for letter in quiet {
         let Some(claimed) = claimed(write, id, letter)? else { continue };
@@ -196,7 +195,8 @@ pub(super) fn prove(write: &mut Write<'_>, proof: &Proof) -> Result<Proved, Stor
     let (Some(run), Some(claimed)) = (row::find(write.conn, id)?, claimed(write, id, letter)?) else {
         return Ok(Proved::Late);
     };
-    let mut settling = Settling { run: &run, by: &proof.by, at: proof.at, shifts: Shifts::default() };
+    let mut settling =
+        Settling { run: &run, by: &run.redrive.by.name, at: proof.at, shifts: Shifts::default() };
     settling.confirm(write, letter, &claimed, Outcome::Succeeded, proof.evidence)?;
     settling.shifts.flush(write, proof.at)?;
     Ok(Proved::Done)
