@@ -22,6 +22,16 @@ pub struct Known {
     pub ever_sent: bool,
 }
 
+impl Known {
+    /// The life whose history a duplicate belongs to: what an earlier life of ours left behind is history of that life.
+    pub fn life_of(&self, mark: Option<RedriveMark>) -> u32 {
+        match mark {
+            Some(mark) if mark.letter == self.letter && mark.life < self.life => mark.life.max(1),
+            Some(_) | None => self.life,
+        }
+    }
+}
+
 /// What the arriving message says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evidence {

@@ -12,6 +12,7 @@ use crate::archive::{
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision};
 use crate::hold::{HoldPlaced, HoldRecord, NewHold};
+use crate::page::LifeAttempt;
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -82,6 +83,10 @@ pub trait RetentionStore: Send + Sync {
 
     /// Where older lives of a letter are, whatever its place; oldest first. Those of an archived letter include its last.
     async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError>;
+
+    /// Attempts that were reported of a letter while it was archived, in the order in which they came, numbered from 1.
+    /// They are added to the letter when it comes back.
+    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError>;
 
     /// Brings a letter back from a file, as it was; `entry` says which archiving of it was read. One that still waits is
     /// restored by `decide`.

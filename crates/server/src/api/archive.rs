@@ -16,7 +16,7 @@ use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
 use lazaret_core::redaction::Redactor;
 use lazaret_store::archive::{ArchiveQuery, Archived};
-use lazaret_store::page::{LetterHistory, Original};
+use lazaret_store::page::{LetterHistory, LifeAttempt, Original};
 use lazaret_store::transfer::Exported;
 
 use super::groups;
@@ -149,7 +149,10 @@ pub(crate) async fn entry(
     let Some(exported) = archive::read_letter(app, id).await? else {
         return Err(not_archived(app, id).await?);
     };
-    let (history, original) = opened(&archived, exported);
+    let (mut history, original) = opened(&archived, exported);
+    let last = history.attempts.last().map_or(0, |attempt| attempt.ordinal);
+    let late = app.store.late_attempts(id).await?.into_iter();
+    history.attempts.extend(late.map(|late| LifeAttempt { ordinal: last + late.ordinal, ..late }));
     let Some(original) = original else { return Err(Problem::no_letter(id)) };
     let beside = Beside {
         redrives: app.store.redrives_of(id).await?.into_iter().map(LetterRedriveBody::from).collect(),

@@ -54,6 +54,35 @@ async fn push_out(app: &TestApp) -> u64 {
     archived
 }
 
+#[tokio::test]
+async fn attempts_reported_of_an_archived_letter_are_shown_and_come_back_with_it() {
+    let app = TestApp::new().await;
+    let id = letter(&app, "e1").await;
+    app.pass(100 * DAY_MS);
+    assert_eq!(push_out(&app).await, 1);
+    let entry = json!({
+        "eventId": "e1",
+        "originalEvent": {"pattern": "order.created", "who": "e1"},
+        "error": {"type": "Timeout", "message": "timed out"},
+        "retryHistory": [{"timestamp": "2020-01-01T00:00:00Z", "error": {"type": "Refused", "message": "never told"}}],
+    });
+    for _ in 0..2 {
+        let answer = app.post("/api/v1/dead-letters", &entry).await;
+        assert_eq!(answer.expect(200)["items"][0]["result"], "duplicate");
+    }
+    let messages = |letter: &Value| {
+        let history = letter["retryHistory"].as_array().unwrap();
+        history.iter().map(|run| run["error"]["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let archived = app.get(&format!("/api/v1/archive/{id}")).await.expect(200);
+    assert_eq!(messages(&archived), ["timed out", "never told"]);
+    assert_eq!(archived["error"]["message"], "timed out");
+    app.post(&format!("/api/v1/archive/{id}/restore"), &json!({})).await.expect(200);
+    let live = app.get(&format!("/api/v1/dead-letters/{id}")).await.expect(200);
+    assert_eq!(messages(&live), ["timed out", "never told"]);
+    app.check().await;
+}
+
 /// The lines of an answer that came as NDJSON.
 async fn lines(app: &TestApp, path: &str, body: &Value) -> Vec<Value> {
     let mut request = app.request(http::Method::POST, path, body.to_string());

@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 43] = [
+const TABLES: [(&str, &str); 45] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -54,6 +54,8 @@ const TABLES: [(&str, &str); 43] = [
     ("hold_letters", "letter, hold"),
     ("sessions", "hash"),
     ("run_minutes", "redrive, minute"),
+    ("archive_attempts", "late"),
+    ("relay_tries", "key, at"),
     ("positions", "one"),
     ("meta", "key"),
 ];
@@ -119,7 +121,7 @@ impl<'a> tokio_postgres::types::FromSql<'a> for Size {
 }
 
 const EMPTY: &str = "
-delete from hold_letters; delete from holds; delete from archive_rows; delete from archive; delete from archive_files;
+delete from hold_letters; delete from holds; delete from archive_rows; delete from archive; delete from relay_tries; delete from archive_files;
 delete from run_minutes; delete from redrive_letters; delete from redrive_groups; delete from redrives;
 delete from send_numbers; delete from edits; delete from rcas; delete from fixes; delete from incident_timeline;
 delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;

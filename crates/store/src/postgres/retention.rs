@@ -2,6 +2,7 @@
 
 mod files;
 mod index;
+mod late;
 pub(super) mod meet;
 mod prune;
 pub(super) mod restore;
@@ -23,6 +24,7 @@ use crate::archive::{
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision};
 use crate::hold::{HoldPlaced, HoldRecord, NewHold};
+use crate::page::LifeAttempt;
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -126,6 +128,10 @@ impl RetentionStore for PostgresStore {
 
     async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError> {
         self.readers.read(letter, |conn, asked| Box::pin(index::older_lives(conn, *asked))).await
+    }
+
+    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError> {
+        self.readers.read(letter, |conn, asked| Box::pin(late::read(conn, *asked))).await
     }
 
     async fn restore_from_file(

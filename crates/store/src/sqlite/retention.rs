@@ -2,6 +2,7 @@
 
 pub(super) mod files;
 pub(super) mod index;
+pub(super) mod late;
 pub(super) mod meet;
 mod prune;
 pub(super) mod recount;
@@ -26,6 +27,7 @@ use crate::archive::{
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Verb};
 use crate::hold::{HoldPlaced, HoldRecord, NewHold};
+use crate::page::LifeAttempt;
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -124,6 +126,10 @@ impl RetentionStore for SqliteStore {
 
     async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError> {
         self.readers.read(move |conn| index::older_lives(conn, letter)).await
+    }
+
+    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError> {
+        self.readers.read(move |conn| late::read(conn, letter)).await
     }
 
     async fn restore_from_file(

@@ -1,6 +1,6 @@
 //! A message arrives under the key of an archived letter: the same death told again, or a new one?
 //!
-//! A death that is told again moves nothing. A new one makes the letter live at once: out of the trash while it waits
+//! A death that is told again moves nothing; attempts that the letter does not have yet are kept beside it (`late`). A new one makes the letter live at once: out of the trash while it waits
 //! there; else a row is made of what the archive knows, and its older lives stay in their files.
 
 use std::collections::HashSet;
@@ -16,6 +16,7 @@ use super::super::holds;
 use super::super::insert::{Incoming, meet, note};
 use super::super::trash::put_back;
 use super::super::writer::Write;
+use super::late;
 use super::restore::{OnRecord, Revived, leave_archive, look, revive};
 use crate::StoreError;
 use crate::failure::FailurePoint;
@@ -40,13 +41,11 @@ pub(in crate::postgres) async fn meet_archived(
     };
     match judge(known, admitted.evidence(told.contains(&prepared.fatal().identity.0))) {
         Verdict::Duplicate => {
-            let new = prepared.attempts.iter().filter(|one| !told.contains(&one.identity.0));
-            let new = new.filter(|one| !one.tells_nothing()).count();
-            if new > 0 {
-                tracing::warn!(
-                    letter.id = %letter,
-                    "letter {letter} is archived and was told of again: {new} attempts of it were not added"
-                );
+            let life = known.life_of(admitted.captured.mark);
+            for attempt in &prepared.attempts {
+                if !told.contains(&attempt.identity.0) && !attempt.tells_nothing() {
+                    late::add(&write.conn, letter, life, attempt).await?;
+                }
             }
             note(write, prepared, "duplicate");
             return Ok(Some(Receipt { letter, outcome: Outcome::Duplicate }));
@@ -103,5 +102,6 @@ async fn identities(conn: &Conn, letter: LetterId) -> Result<HashSet<[u8; 16]>, 
     for row in conn.query(waiting, &[&Uid(*letter.bytes())]).await? {
         told.insert(row.bytes(0)?);
     }
+    told.extend(late::identities(conn, letter).await?);
     Ok(told)
 }

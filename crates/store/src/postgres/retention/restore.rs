@@ -26,6 +26,7 @@ use super::super::trash::{Carried, RECORDED, drop_content, incidents_of, put_bac
 use super::super::verdicts::standing;
 use super::super::writer::Write;
 use super::super::{PostgresStore, off_thread};
+use super::late;
 use crate::StoreError;
 use crate::archive::Entry;
 use crate::decision::{Decided, Decision};
@@ -170,6 +171,7 @@ update letter_keys
 pub(in crate::postgres) async fn leave_archive(write: &Write, letter: LetterId) -> Result<(), StoreError> {
     let id = Uid(*letter.bytes());
     drop_content(&write.conn, &[id]).await?;
+    late::bring(&write.conn, letter).await?;
     write.conn.execute("delete from archive where id = $1", &[&id]).await?;
     write.conn.execute(UNBURY, &[&id, &Place::Live.name()]).await?;
     Ok(())

@@ -1,7 +1,7 @@
 //! A message arrives under the key of an archived letter: told again it moves nothing, a new death brings the letter back.
 //!
-//! What is in a file cannot be changed, and what waits may be on its way into one. So nothing is added to a letter that
-//! stays in the archive; one that comes back begins its next life, and its older lives stay where they are.
+//! Attempts that a letter in the archive does not have yet are kept beside it (`late`). One that comes back begins its next
+//! life, and its older lives stay where they are.
 
 use std::collections::HashSet;
 
@@ -19,6 +19,7 @@ use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::trash::back::{bring_back, come_alive, kept};
 use super::super::writer::Write;
 use super::index::SAME;
+use super::late;
 use crate::StoreError;
 use crate::failure::FailurePoint;
 use crate::packing::Prepared;
@@ -34,13 +35,11 @@ pub(in crate::sqlite) fn meet_archived(
     let evidence = prepared.admitted.evidence(!is_new(&prepared.fatal().identity.0));
     match judge(known, evidence) {
         Verdict::Duplicate => {
-            let attempts = prepared.attempts.iter();
-            let new = attempts.filter(|run| is_new(&run.identity.0) && !run.tells_nothing()).count();
-            if new > 0 {
-                tracing::warn!(
-                    letter.id = %id,
-                    "letter {id} is archived and was told again: {new} attempts that are not known of it are not kept"
-                );
+            let life = known.life_of(prepared.admitted.captured.mark);
+            for attempt in &prepared.attempts {
+                if is_new(&attempt.identity.0) && !attempt.tells_nothing() {
+                    late::add(write.conn, id, life, attempt)?;
+                }
             }
             note(write, prepared, "duplicate");
             Ok(Receipt { letter: id, outcome: Outcome::Duplicate })
@@ -86,7 +85,8 @@ select a.identity
 
 /// What tells the attempts apart that were told of an archived letter.
 fn told(conn: &Connection, id: LetterId) -> Result<HashSet<[u8; 16]>, StoreError> {
-    let mut told: HashSet<[u8; 16]> = away(conn, id)?.into_iter().collect();
+    let mut told: HashSet<[u8; 16]> =
+        away(conn, id)?.into_iter().chain(late::identities(conn, id)?).collect();
     let mut statement = conn.prepare_cached(WAITING)?;
     let mut found = statement.query([id.bytes()])?;
     while let Some(row) = found.next()? {

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use super::super::counters::Counted;
 use super::super::insert::latest_of_key;
 use super::super::jobs::follow::{follow, job_of, names_a_job};
+use super::super::retention::late;
 use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::verdicts::standing;
 use super::super::writer::Write;
@@ -80,6 +81,7 @@ pub(in crate::sqlite) fn come_alive(
     at: Time,
 ) -> Result<(), StoreError> {
     let conn = write.conn;
+    late::bring(conn, letter)?;
     conn.prepare_cached("delete from archive where id = ?1")?.execute([letter.bytes()])?;
     conn.prepare_cached(
         "update letter_keys
