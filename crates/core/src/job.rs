@@ -26,6 +26,9 @@ use policy::JobRetry;
 use state::{Beginning, JobState};
 pub use transitions::{NotHolder, NotRetried};
 
+/// The source of all letters of jobs.
+pub const SOURCE: &str = "jobs";
+
 /// One job. Texts that hold JSON are valid and verbatim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {

@@ -9,6 +9,7 @@ use crate::id::{IncidentId, LetterId, RedriveId};
 use crate::key::CaptureKey;
 use crate::lifecycle::{Place, Standing, Status};
 use crate::limits;
+use crate::original_event::Origin;
 use crate::time::Time;
 
 /// One dead letter as lists and filters see it. The envelope and the attempts are fetched by themselves.
@@ -53,6 +54,19 @@ pub struct Letter {
 impl Letter {
     pub fn standing(&self) -> Standing {
         Standing { status: self.status, place: self.place, held: self.hold.is_some(), content_kept: true }
+    }
+
+    /// What the original event of a life is made from.
+    pub fn origin<'a>(&'a self, envelope: &'a Envelope, reported: Option<&'a str>) -> Origin<'a> {
+        Origin {
+            source: &self.source,
+            event_id: &self.event_id,
+            letter_type: &self.letter_type,
+            queue: &self.queue,
+            schema_version: self.schema_version.as_deref(),
+            body: envelope.body(),
+            reported,
+        }
     }
 }
 
@@ -137,6 +151,19 @@ impl Captured {
             letter_type: &self.letter_type,
             tenant: self.tenant.as_deref(),
             error: &self.error,
+        }
+    }
+
+    /// What the original event is made from.
+    pub fn origin(&self) -> Origin<'_> {
+        Origin {
+            source: &self.source,
+            event_id: &self.message_id,
+            letter_type: &self.letter_type,
+            queue: &self.queue,
+            schema_version: self.schema_version.as_deref(),
+            body: self.envelope.body(),
+            reported: self.reported.as_deref(),
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod key;
 pub mod letter;
 pub mod lifecycle;
 pub mod limits;
+pub mod original_event;
 pub mod pattern;
 pub mod rca;
 pub mod redaction;

@@ -78,7 +78,7 @@ impl App {
         let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let metrics = Arc::new(Metrics::new(clock.now()));
         let pruner = Arc::new(Pruner::new(clock.now()));
-        let sources = Arc::new(Sources::default().under(&config, &clock));
+        let sources = Arc::new(Sources::default().under(&config, &store, &clock));
         let app = App {
             store,
             rules: Arc::new(config.classes()),
@@ -108,7 +108,7 @@ impl App {
     /// The same under another configuration.
     pub fn under(&self, config: Config) -> App {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.groups());
-        let sources = Arc::new(self.sources.under(&config, &self.clock));
+        let sources = Arc::new(self.sources.under(&config, &self.store, &self.clock));
         let destinations = Arc::new(self.destinations.under(&config, &sources));
         let same_archive =
             self.config.archive == config.archive && self.config.archive_url() == config.archive_url();

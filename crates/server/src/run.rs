@@ -55,6 +55,7 @@ enum Duty {
     Holds,
     Jobs,
     BodyIndex,
+    Extracts,
     Regrouping,
     EventRetention,
     JobRetention,
@@ -69,12 +70,13 @@ enum Duty {
 }
 
 impl Duty {
-    const ALL: [Duty; 16] = [
+    const ALL: [Duty; 17] = [
         Duty::Operations,
         Duty::Unfrozen,
         Duty::Holds,
         Duty::Jobs,
         Duty::BodyIndex,
+        Duty::Extracts,
         Duty::Regrouping,
         Duty::EventRetention,
         Duty::JobRetention,
@@ -95,6 +97,7 @@ impl Duty {
             Duty::Holds => "marking and freeing held letters",
             Duty::Jobs => "jobs that are due",
             Duty::BodyIndex => "the body index",
+            Duty::Extracts => "copies of letters for SQL",
             Duty::Regrouping => "regrouping",
             Duty::EventRetention => "forgetting old events",
             Duty::JobRetention => "forgetting ended jobs",
@@ -116,6 +119,7 @@ impl Duty {
             Duty::Holds => holds::tick(app).await,
             Duty::Jobs => jobs::tick(app).await,
             Duty::BodyIndex => search::tick(app).await,
+            Duty::Extracts => search::refill_extracts(app).await,
             Duty::Regrouping => regroup::tick(app).await,
             Duty::EventRetention => events::prune(app).await,
             Duty::JobRetention => jobs::ended::prune(app).await,
@@ -138,6 +142,7 @@ impl Duty {
             Duty::Unfrozen
             | Duty::Holds
             | Duty::BodyIndex
+            | Duty::Extracts
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
@@ -170,7 +175,7 @@ impl Duty {
             | Duty::Room
             | Duty::Plans => SELDOM,
             // They open nothing once they are over.
-            Duty::Months | Duty::Sessions => HOURLY,
+            Duty::Months | Duty::Sessions | Duty::Extracts => HOURLY,
         }
     }
 
@@ -196,6 +201,7 @@ impl Duty {
             | Duty::Unfrozen
             | Duty::Holds
             | Duty::BodyIndex
+            | Duty::Extracts
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention
@@ -215,6 +221,7 @@ impl Duty {
             // among commits.
             Duty::Unfrozen
             | Duty::Holds
+            | Duty::Extracts
             | Duty::Regrouping
             | Duty::EventRetention
             | Duty::JobRetention

@@ -20,3 +20,11 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
         1.. => Ok(Progress::More),
     }
 }
+
+/// Brings copies that people see who ask the database themselves into their present form, after an upgrade.
+pub async fn refill_extracts(app: &App) -> Result<Progress, StoreError> {
+    if !app.store.lead().await? || !app.store.refill_extracts(limits::INDEX_LIVES_PER_BATCH).await? {
+        return Ok(Progress::Idle);
+    }
+    Ok(Progress::More)
+}

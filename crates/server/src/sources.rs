@@ -7,6 +7,7 @@ mod capture;
 mod look;
 mod running;
 mod sink;
+mod tries;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lazaret_core::id::LetterId;
 use lazaret_core::time::Time;
 use lazaret_sources::outbox::{Outbox, Relay, Worked};
+use lazaret_store::Store;
 
 use crate::clock::Clock;
 use crate::config::{Config, OutboxSource};
 use crate::destination::Tls;
 use sink::HttpSink;
+use tries::StoredTries;
 
 pub use capture::capture_arrivals;
 pub use look::{Looked, NotLooked, look_after, put_back};
@@ -62,12 +65,12 @@ pub struct SoFar {
 
 impl Sources {
     /// Those of a configuration. What has not changed is the same, with its connections.
-    pub fn under(&self, config: &Config, clock: &Clock) -> Sources {
+    pub fn under(&self, config: &Config, store: &Arc<dyn Store>, clock: &Clock) -> Sources {
         let mut outboxes = BTreeMap::new();
         for (name, source) in &config.sources {
             let Some(wanted) = &source.outbox else { continue };
             let known = self.outboxes.get(name).filter(|known| known.config == *wanted);
-            match known.cloned().map_or_else(|| Running::new(name, wanted, config, clock), Ok) {
+            match known.cloned().map_or_else(|| Running::new(name, wanted, config, store, clock), Ok) {
                 Ok(running) => {
                     outboxes.insert(name.clone(), running);
                 }
@@ -92,13 +95,16 @@ impl Running {
         name: &str,
         wanted: &OutboxSource,
         config: &Config,
+        store: &Arc<dyn Store>,
         clock: &Clock,
     ) -> Result<Arc<Running>, String> {
         let outbox = Arc::new(Outbox::new(wanted.outbox.clone()).map_err(|error| error.to_string())?);
         let relay = wanted.sink.as_ref().map(|sink| {
             let sink = HttpSink::new(name, sink, &Tls::of_the_machine(), clock)?;
             let relay = Relay::new(Arc::clone(&outbox), Arc::new(sink), config.classes());
-            relay.map(Arc::new).map_err(|error| error.to_string())
+            let tries =
+                StoredTries { source: name.to_owned(), store: Arc::clone(store), clock: clock.clone() };
+            relay.map(|relay| Arc::new(relay.with_tries(Arc::new(tries)))).map_err(|error| error.to_string())
         });
         if let Some(Err(why)) = &relay {
             tracing::error!(source = name, "the relay of {name} cannot work: {why}");

@@ -18,6 +18,7 @@ mod relay;
 mod row;
 mod statements;
 mod table;
+mod tries;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,6 +40,7 @@ pub use redrive::RowStatus;
 pub use relay::{Go, Point, Relay, Worked};
 pub use row::{DeadRow, KnownRow, judge_row};
 use table::Table;
+pub use tries::{TryLog, add_tries};
 
 /// One outbox. Connects when it is used.
 pub struct Outbox {

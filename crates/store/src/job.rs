@@ -19,8 +19,7 @@ use lazaret_core::time::Time;
 
 use crate::audit::Actor;
 
-/// The source of all letters of jobs.
-pub const SOURCE: &str = "jobs";
+pub use lazaret_core::job::SOURCE;
 
 /// The key of a job's letter.
 pub fn key_of(job: JobId) -> CaptureKey {

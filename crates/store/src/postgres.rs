@@ -28,6 +28,7 @@ mod opening;
 mod operations;
 mod readers;
 mod redrives;
+mod refill;
 mod regroup;
 mod replays;
 mod retention;
@@ -42,6 +43,7 @@ mod suggest;
 mod tokens;
 mod transfer;
 mod trash;
+mod tries;
 mod verdicts;
 mod workers;
 mod writer;
@@ -200,6 +202,10 @@ impl Store for PostgresStore {
                 Box::pin(suggest::suggest(conn, asked.0, &asked.1, asked.2))
             })
             .await
+    }
+
+    async fn refill_extracts(&self, letters: usize) -> Result<bool, StoreError> {
+        refill::refill(self, letters).await
     }
 
     async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError> {

@@ -32,6 +32,7 @@ mod suggest;
 mod tokens;
 mod transfer;
 mod trash;
+mod tries;
 mod verdicts;
 mod workers;
 mod writer;

@@ -80,6 +80,12 @@ pub trait Store:
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError>;
 
+    /// Fills the next copies that people see who ask the database themselves, of letters from before these had their
+    /// present form; true while there are more. Only PostgreSQL has such copies.
+    async fn refill_extracts(&self, _letters: usize) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
     async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
 

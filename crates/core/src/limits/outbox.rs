@@ -63,3 +63,7 @@ pub const RELAY_ERROR_BYTES_MAX: usize = 4 * 1024;
 
 /// Rows that are counted for the doctor before it says "at least".
 pub const OUTBOX_COUNT_MAX: i64 = 10_000;
+
+/// How long the failed deliveries of a row are kept that is neither delivered nor captured again: as long as the floor of
+/// retention, 90 days.
+pub const RELAY_TRIES_KEPT_MS: i64 = 90 * 86_400_000;

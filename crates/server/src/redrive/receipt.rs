@@ -67,7 +67,7 @@ async fn relapse(
     let Some(redrive) = redrive_of(app, receipt).await?.filter(|_| sent) else { return Ok(Received::Late) };
     let Some(whole) = app.store.export(vec![letter.id]).await?.pop() else { return Ok(Received::Late) };
     let original = whole.lives.into_iter().find(|(life, _)| life.life == receipt.life);
-    let Some((_, envelope)) = original else { return Ok(Received::Late) };
+    let Some((life, envelope)) = original else { return Ok(Received::Late) };
     let at = receipt.at.unwrap_or_else(|| app.clock.now());
     let attempt = Attempt { at: Some(at), duration_ms: None, error: error.clone(), extra: None };
     let captured = Captured {
@@ -87,7 +87,8 @@ async fn relapse(
         died_at: Some(at),
         mark: Some(RedriveMark { letter: letter.id, life: receipt.life, redrive }),
         word: SourceWord::Silent,
-        reported: None,
+        // The message is the same one, so what was kept of it beside its bytes is as well.
+        reported: life.reported,
     };
     let receipts = capture_of(app, captured, whole.key).await?;
     Ok(match receipts.first().map(|receipt| receipt.outcome) {

@@ -3,12 +3,13 @@
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_core::lifecycle::Status;
-use lazaret_sources::outbox::{DeadRow, KnownRow, judge_row};
+use lazaret_sources::outbox::{DeadRow, KnownRow, add_tries, judge_row};
 use lazaret_sources::{Arrival, Receipt, Source};
 use lazaret_store::StoreError;
 use lazaret_store::source_store::KnownLetter;
 
 use super::Running;
+use super::tries::key_of_row;
 use crate::app::App;
 use crate::capture::capture;
 
@@ -38,8 +39,11 @@ pub async fn capture_arrivals(
 async fn stored(app: &App, mut captured: Vec<Captured>) -> Result<usize, StoreError> {
     let keys: Vec<CaptureKey> = captured.iter().map(key_of).collect();
     let known = app.store.known_letters(keys).await?;
-    for (one, known) in captured.iter_mut().zip(&known) {
+    let rows = captured.iter().map(|one| key_of_row(&one.source, &one.message_id)).collect();
+    let tries = app.store.tries_of(rows).await?;
+    for ((one, known), tries) in captured.iter_mut().zip(&known).zip(tries) {
         one.word = word(known.as_ref(), one);
+        add_tries(one, tries);
     }
     let count = captured.len();
     capture(app, captured).await?;

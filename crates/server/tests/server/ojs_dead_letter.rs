@@ -54,6 +54,27 @@ async fn a_dead_job_is_listed_and_shown_whole() {
 }
 
 #[tokio::test]
+async fn the_original_event_of_a_job_is_described_and_its_arguments_stay_as_they_are() {
+    let app = TestApp::new().await;
+    let one = dead(&app, "q", "mail.send", "Boom").await;
+    let letters = app.get("/api/v1/dead-letters?source=jobs").await.expect(200);
+    let path = format!("/api/v1/dead-letters/{}", letters["items"][0]["id"].as_str().unwrap());
+    let event = &app.get(&path).await.expect(200)["originalEvent"];
+    let created_at = &job(&app, &one).await["created_at"];
+    let expected = json!({
+        "eventId": one,
+        "pattern": "mail.send",
+        "version": null,
+        "source": {"type": "task", "id": "jobs", "name": "q"},
+        "timestamp": created_at,
+        "payload": [1, {"b": 2}],
+        "metadata": {"tenant_id": "t", "k": "v"},
+    });
+    assert_eq!(*event, expected);
+    assert_eq!(app.get(&format!("{path}/body")).await.expect(200), json!([1, {"b": 2}]));
+}
+
+#[tokio::test]
 async fn what_is_not_dead_is_not_found() {
     let app = TestApp::new().await;
     let alive = id(&push(&app, json!({"type": "a", "args": []})).await);

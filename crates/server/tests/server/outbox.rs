@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use lazaret_core::attempt::Attempt;
+use lazaret_core::key::CaptureKey;
 use lazaret_server::config::{
     Config, DestinationConfig, DestinationUrl, OutboxSource, PostgresUrl, SourceConfig, SourceKind,
 };
 use lazaret_server::sources::{self, Looked, Running};
 use lazaret_sources::Source;
-use lazaret_sources::outbox::{OutboxConfig, RelayConfig, TableName, ddl};
+use lazaret_sources::outbox::{Outbox, OutboxConfig, RelayConfig, TableName, ddl};
+use lazaret_store::SourceStore;
 use lazaret_store::sqlite::Mode;
 use lazaret_store::testing::TestDatabase;
 use serde_json::{Value, json};
@@ -168,6 +171,16 @@ async fn an_order_whose_event_fails_is_delivered_after_its_cause_is_fixed() {
     assert_eq!((&one["type"], &one["queue"]), (&json!("OrderCreated"), &json!("public.outbox")), "{one}");
     assert_eq!((&one["aggregateId"], &one["retryCount"]), (&json!("o-1"), &json!(5)), "{one}");
     assert!(one["error"]["message"].as_str().unwrap().contains("503"), "{one}");
+    let whole = shop.letter(&one["id"]).await;
+    let event = &whole["originalEvent"];
+    assert_eq!((&event["eventId"], &event["pattern"]), (&json!(first), &json!("OrderCreated")), "{event}");
+    assert_eq!(
+        (&event["version"], &event["payload"]),
+        (&json!("1"), &json!({"order": "o-1", "total": 12.50}))
+    );
+    let source = json!({"type": "integration", "id": "shop", "name": "public.outbox"});
+    assert_eq!((&event["source"], &event["metadata"]["aggregate_id"]), (&source, &json!("o-1")));
+    assert!(event["timestamp"].as_str().unwrap().ends_with('Z'), "{event}");
     let refused = json!({"filter": {"source": "shop"}});
     let refused = shop.app.post("/api/v1/redrives/plan", &refused).await.expect(201);
     assert_eq!(refused["count"], 0, "nothing goes back without its cause: {refused}");
@@ -191,7 +204,46 @@ async fn an_order_whose_event_fails_is_delivered_after_its_cause_is_fixed() {
     assert_eq!((&run["state"], &run["letters"]["succeeded"]), (&json!("done"), &json!(2)), "{run}");
     for letter in shop.letters().await {
         assert_eq!(letter["status"], "resolved", "{letter}");
+        let resolution = &letter["resolution"];
+        assert_eq!(
+            (&resolution["strategy"], &resolution["resolvedBy"]),
+            (&json!("manual_retry"), &json!("local"))
+        );
     }
+    shop.app.check().await;
+}
+
+#[tokio::test]
+async fn a_letter_of_a_relay_has_the_error_of_every_try() {
+    let mut shop = Shop::open().await;
+    let [first, second] = [shop.order("o-1").await, shop.order("o-2").await];
+    shop.receiver.answers(&[500, 500, 503, 503, 500, 500, 503, 503, 429, 429]);
+    shop.relay().await;
+    assert_eq!(shop.capture().await, 2);
+    let letter = shop.letters().await.into_iter().find(|letter| letter["eventId"] == *first).unwrap();
+    let whole = shop.letter(&letter["id"]).await;
+    let history = whole["retryHistory"].as_array().unwrap();
+    let codes: Vec<&str> = history.iter().map(|run| run["error"]["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["500", "503", "500", "503", "429"], "{whole}");
+    for (n, run) in (1..).zip(history) {
+        assert_eq!((&run["attempt"], run["timestamp"].is_string()), (&json!(n), true), "{run}");
+        assert!(run["processingDuration"].is_number(), "{run}");
+    }
+    assert_eq!((&whole["retryCount"], &whole["error"]["code"]), (&json!(5), &json!("429")));
+    // A server that starts again looks at all dead rows again, and learns nothing new of them.
+    let arrivals = Outbox::new(shop.running().config.outbox.clone()).unwrap().next().await.unwrap();
+    assert_eq!(arrivals.len(), 2);
+    sources::capture_arrivals(&shop.app.app, &shop.running(), arrivals).await.unwrap();
+    assert_eq!(shop.letter(&letter["id"]).await["retryHistory"], whole["retryHistory"]);
+    // What fails after a redrive is told with the next life, and what gets through is forgotten.
+    shop.redrive().await;
+    shop.receiver.answers(&[500, 503]);
+    shop.relay().await;
+    for id in [&first, &second] {
+        assert_eq!(shop.status(id).await, "PROCESSED");
+    }
+    let keys = [&first, &second].map(|id| CaptureKey::of("shop", "", "", id)).to_vec();
+    assert_eq!(shop.app.store.tries_of(keys).await.unwrap(), [vec![], vec![]] as [Vec<Attempt>; 2]);
     shop.app.check().await;
 }
 

@@ -19,7 +19,8 @@ use lazaret_core::class::ClassRules;
 use super::config::RelayConfig;
 use super::statements::RelayStatements;
 use super::table::Table;
-use super::{Outbox, locked};
+use super::tries::TryLog;
+use super::{Outbox, locked, now};
 use crate::SourceError;
 use crate::sink::{Sink, Sunk};
 use claim::Claimed;
@@ -31,6 +32,8 @@ pub struct Relay {
     sink: Arc<dyn Sink>,
     config: RelayConfig,
     classes: ClassRules,
+    /// Where the errors of failed deliveries are kept; without it a row's last one is all that is known.
+    tries: Option<Arc<dyn TryLog>>,
     hook: Hook,
     /// When stuck rows were looked for last.
     looked_at: Mutex<Option<Instant>>,
@@ -108,12 +111,18 @@ impl Relay {
             sink,
             config,
             classes,
+            tries: None,
             hook: Arc::new(|_| Go::On),
             looked_at: Mutex::default(),
         })
     }
 
-    /// The same with a way to stop it at a point, for tests of crashes.
+    /// The relay with a place to keep the errors of failed deliveries.
+    pub fn with_tries(self, tries: Arc<dyn TryLog>) -> Relay {
+        Relay { tries: Some(tries), ..self }
+    }
+
+    /// The relay with a way to stop it at a point, for tests of crashes.
     pub fn with_hook(self, hook: impl Fn(Point) -> Go + Send + Sync + 'static) -> Relay {
         Relay { hook: Arc::new(hook), ..self }
     }
@@ -237,8 +246,9 @@ impl Relay {
         let claim = Duration::from_millis(self.config.stuck_after_ms);
         // Half of the claim is for the delivery: what begins later could end when it is somebody else's.
         if begun.elapsed() > claim / 2 {
-            return row.settled(Sunk::Unsent);
+            return row.settled(Sunk::Unsent, now(), Duration::ZERO);
         }
+        let (at, delivering) = (now(), Instant::now());
         let sunk = match tokio::time::timeout(claim / 2, self.sink.deliver(&row.delivery)).await {
             Ok(sunk) => sunk,
             Err(_) => Sunk::Failed(Box::new(LetterError {
@@ -247,7 +257,7 @@ impl Relay {
                 ..LetterError::default()
             })),
         };
-        row.settled(sunk)
+        row.settled(sunk, at, delivering.elapsed())
     }
 
     fn reached(&self, point: Point) -> Result<(), SourceError> {

@@ -56,6 +56,9 @@ struct Reported {
     retry_count: u32,
     last_error: Option<String>,
     processed_at: Option<String>,
+    /// When the event was written. Letters that were captured before this was kept do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
     /// Every column but the payload, under its own name; nothing if that was too much.
     #[serde(skip_serializing_if = "Option::is_none")]
     row: Option<Box<RawValue>>,
@@ -89,6 +92,7 @@ pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result
         last_error,
         processed_at: cell::<Option<i64>>(row, 11)?.map(Time::from_ms),
     };
+    let created_at = cell::<Option<i64>>(row, 12)?.map(Time::from_ms);
     let aggregate_type: Option<String> = cell(row, 3)?;
     let (content_type, body) = payload(row, 5, table.payload)?;
     let headers = aggregate_type.map(|of| vec![("aggregate_type".to_owned(), of)]).unwrap_or_default();
@@ -109,12 +113,12 @@ pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result
         died_at: dead.processed_at,
         mark: None,
         word: SourceWord::Silent,
-        reported: Some(reported(&dead, config.table.to_string(), cell(row, 12)?)),
+        reported: Some(reported(&dead, config.table.to_string(), created_at, cell(row, 13)?)),
     };
     Ok(Arrival { captured, receipt: Receipt { message: key, death: dead.version } })
 }
 
-fn reported(dead: &DeadRow, table: String, row: Option<String>) -> String {
+fn reported(dead: &DeadRow, table: String, created_at: Option<Time>, row: Option<String>) -> String {
     let row = row.filter(|row| row.len() <= limits::OUTBOX_ROW_BYTES_MAX);
     let kept = Reported {
         table,
@@ -122,6 +126,7 @@ fn reported(dead: &DeadRow, table: String, row: Option<String>) -> String {
         retry_count: dead.retry_count,
         last_error: dead.last_error.clone(),
         processed_at: dead.processed_at.map(|at| at.to_string()),
+        created_at: created_at.map(|at| at.to_string()),
         row: row.and_then(|row| RawValue::from_string(row).ok()),
     };
     serde_json::to_string(&kept).expect("texts and numbers are JSON")
@@ -228,12 +233,16 @@ mod tests {
 
     #[test]
     fn what_is_kept_with_a_letter_tells_the_death_again() {
-        let kept =
-            reported(&row("7"), "app.outbox".to_owned(), Some("{\"id\": 12345678901234567890}".to_owned()));
+        let kept = reported(
+            &row("7"),
+            "app.outbox".to_owned(),
+            None,
+            Some("{\"id\": 12345678901234567890}".to_owned()),
+        );
         assert_eq!(DeadRow::of_reported(&kept), Some(row("7")));
         assert_eq!(kept_row(&kept).unwrap().get(), "{\"id\": 12345678901234567890}");
         let long = format!("[\"{}\"]", "x".repeat(limits::OUTBOX_ROW_BYTES_MAX));
-        let kept = reported(&row("7"), "app.outbox".to_owned(), Some(long));
+        let kept = reported(&row("7"), "app.outbox".to_owned(), None, Some(long));
         assert_eq!(DeadRow::of_reported(&kept), Some(row("7")));
         assert!(kept_row(&kept).is_none());
         assert_eq!(DeadRow::of_reported("{}"), None);

@@ -133,7 +133,7 @@ fn fetch(table: &Table) -> String {
     format!(
         "select {id}::text, xmin::text, {event_type}::text, {aggregate_type}, {aggregate_id}, {payload},
                 {schema_version}, {tenant}, {retry_count}::int8, {max_retries}, {last_error}::text,
-                {processed_at},
+                {processed_at}, {created},
                 (select pg_catalog.row_to_json(r)::text from (select {others}) as r)
            from {sql} as o
           where {id} = any(($1::text[])::{cast}[]) and {status} = {dead}
@@ -149,6 +149,7 @@ fn fetch(table: &Table) -> String {
         max_retries = number(columns.max_retries.as_deref()),
         last_error = columns.last_error,
         processed_at = milliseconds(columns.processed_at.as_deref()),
+        created = milliseconds(Some(&columns.created_at)),
         others = others.join(", "),
         cast = key.cast,
         status = columns.status,

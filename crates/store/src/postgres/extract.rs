@@ -3,15 +3,12 @@
 
 use std::fmt;
 
-use lazaret_core::attempt::LetterError;
-use lazaret_core::envelope::Envelope;
+use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::letter::{Admitted, listed};
 use lazaret_core::limits;
-use lazaret_core::time::Time;
+use lazaret_core::original_event::{Origin, OriginalEvent};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::json;
-
-use crate::packing::PreparedAttempt;
+use serde_json::Value;
 
 /// JSON texts and the backtrace; an empty one holds nothing.
 #[derive(Debug, Default)]
@@ -23,20 +20,16 @@ pub(super) struct Extract {
 }
 
 impl Extract {
-    pub fn of(admitted: &Admitted, attempts: &[PreparedAttempt]) -> Extract {
+    pub fn of(admitted: &Admitted) -> Extract {
         let captured = &admitted.captured;
-        Extract::of_parts(&captured.envelope, captured.attempts.last().map(|run| &run.error), attempts)
+        let attempts: Vec<&Attempt> = captured.attempts.iter().collect();
+        Extract::of_parts(captured.origin(), captured.attempts.last().map(|run| &run.error), &attempts)
     }
 
-    pub fn of_parts(
-        envelope: &Envelope,
-        fatal: Option<&LetterError>,
-        attempts: &[PreparedAttempt],
-    ) -> Extract {
-        let body = std::str::from_utf8(envelope.body()).ok();
+    pub fn of_parts(origin: Origin<'_>, fatal: Option<&LetterError>, attempts: &[&Attempt]) -> Extract {
         let backtrace = fatal.and_then(|error| error.backtrace.as_deref());
         Extract {
-            original_event: body.and_then(jsonb),
+            original_event: original_event(origin),
             error_stack_trace: backtrace.map(|text| listed(text, limits::EXTRACT_BYTES_MAX)),
             error_context: fatal.and_then(|error| error.context.as_deref()).and_then(jsonb),
             retry_history: Some(history(attempts)),
@@ -53,24 +46,47 @@ impl Extract {
     }
 }
 
-/// The newest attempts as the published schema writes them.
-fn history(attempts: &[PreparedAttempt]) -> String {
-    let from = attempts.len().saturating_sub(limits::EXTRACT_ATTEMPTS_MAX);
-    let entries: Vec<serde_json::Value> = attempts[from..]
+/// The original event as entries show it. Of a job or an outbox row what `jsonb` does not hold is left out piece by
+/// piece, so that it is always found by its pattern.
+fn original_event(origin: Origin<'_>) -> Option<String> {
+    let Some(event) = OriginalEvent::of(origin) else {
+        return std::str::from_utf8(origin.body).ok().and_then(jsonb);
+    };
+    let bare = OriginalEvent { payload: None, ..event.clone() };
+    [event, bare.clone(), OriginalEvent { metadata: "{}", ..bare }]
         .iter()
-        .map(|attempt| {
-            json!({
-                "timestamp": attempt.at.map(|ms| Time::from_ms(ms).to_string()),
-                "error": {
-                    "type": attempt.error_type,
-                    "code": attempt.error_code,
-                    "message": attempt.message,
-                },
-                "processingDuration": attempt.duration_ms,
-            })
-        })
-        .collect();
-    serde_json::Value::Array(entries).to_string()
+        .find_map(|event| jsonb(&event.to_json()))
+}
+
+/// The newest attempts as the published schema writes them. Backtraces and contexts are left out once they are too much,
+/// those of the oldest attempts first.
+fn history(attempts: &[&Attempt]) -> String {
+    let from = attempts.len().saturating_sub(limits::EXTRACT_ATTEMPTS_MAX);
+    let mut room = limits::EXTRACT_BYTES_MAX;
+    let mut entries: Vec<String> = Vec::new();
+    for attempt in attempts[from..].iter().rev() {
+        let LetterError { error_type, code, message, backtrace, context, .. } = &attempt.error;
+        let name = |text: &str| listed(text, limits::NAME_BYTES_MAX);
+        let stack_trace = backtrace.as_deref().map(|text| listed(text, limits::EXTRACT_BYTES_MAX));
+        let context = context.as_deref().and_then(jsonb);
+        let bytes = [&stack_trace, &context].into_iter().flatten().map(String::len).sum();
+        let fits = room >= bytes;
+        room = room.saturating_sub(bytes);
+        // The context goes in as it is: its numbers keep their digits.
+        entries.push(format!(
+            "{{\"timestamp\":{},\"error\":{{\"type\":{},\"code\":{},\"message\":{},\"stackTrace\":{},\"context\":{}}},\
+             \"processingDuration\":{}}}",
+            Value::from(attempt.at.map(|at| at.to_string())),
+            Value::from(name(error_type)),
+            Value::from(code.as_deref().map(name)),
+            Value::from(listed(message, limits::MESSAGE_BYTES_LISTED)),
+            Value::from(stack_trace.filter(|_| fits)),
+            context.filter(|_| fits).as_deref().unwrap_or("null"),
+            Value::from(attempt.duration_ms),
+        ));
+    }
+    entries.reverse();
+    format!("[{}]", entries.join(","))
 }
 
 /// The text itself if `jsonb` holds it. Stricter than need be: what is left out here is only not searchable by SQL, and
@@ -167,7 +183,55 @@ impl<'de> Visitor<'de> for Held {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_job_is_found_by_its_pattern_whatever_its_arguments_are() {
+        let long = format!("[\"{}\"]", "x".repeat(limits::EXTRACT_BYTES_MAX));
+        let meta = r#"{"meta":{"a":"\u0000"}}"#;
+        for (body, reported, payload, metadata) in [
+            ("[1]", None, json!([1]), json!({})),
+            (r#"["\u0000"]"#, None, json!(null), json!({})),
+            ("[1]", Some(meta), json!(null), json!({})),
+            (long.as_str(), Some(r#"{"meta":{"a":1}}"#), json!(null), json!({"a": 1})),
+        ] {
+            let origin = Origin {
+                source: "jobs",
+                event_id: "7",
+                letter_type: "email.send",
+                queue: "default",
+                schema_version: None,
+                body: body.as_bytes(),
+                reported,
+            };
+            let event: Value = serde_json::from_str(&original_event(origin).unwrap()).unwrap();
+            assert_eq!((&event["pattern"], &event["eventId"]), (&json!("email.send"), &json!("7")));
+            assert_eq!((&event["payload"], &event["metadata"]), (&payload, &metadata), "{event}");
+        }
+    }
+
+    #[test]
+    fn a_history_keeps_the_newest_backtraces_within_its_bound() {
+        let run = |backtrace: String| Attempt {
+            at: None,
+            duration_ms: Some(7),
+            error: LetterError {
+                error_type: "E\0".into(),
+                backtrace: Some(backtrace),
+                context: Some("{\"a\":1.50}".into()),
+                ..LetterError::default()
+            },
+            extra: None,
+        };
+        let runs = [run("old".repeat(20_000)), run("at x\0".into()), run("new".repeat(20_000))];
+        let told: Value = serde_json::from_str(&history(&runs.iter().collect::<Vec<_>>())).unwrap();
+        let traces = [0, 1, 2].map(|at| told[at]["error"]["stackTrace"].as_str().map(str::len));
+        assert_eq!(traces, [None, Some("at x\u{fffd}".len()), Some(60_000)]);
+        assert_eq!(told[1]["error"]["context"], json!({"a": 1.5}));
+        assert_eq!(told[1]["error"]["type"], "E\u{fffd}");
+    }
 
     #[test]
     fn what_jsonb_does_not_hold_is_left_out() {

@@ -47,7 +47,7 @@ pub(super) struct Incoming {
 impl Incoming {
     pub fn new(admitted: Admitted) -> Result<Incoming, StoreError> {
         let prepared = Prepared::new(admitted)?;
-        let extract = Extract::of(&prepared.admitted, &prepared.attempts);
+        let extract = Extract::of(&prepared.admitted);
         Ok(Incoming { prepared, extract, bare: AtomicBool::new(false) })
     }
 

@@ -3,21 +3,24 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, Place};
+use lazaret_core::limits;
+use lazaret_core::time::Time;
 
 use super::cell::{At, Cells, Uid};
 use super::conn::Conn;
 use super::events::{self, NewEvent};
 use super::verdicts::{Mark, apply};
 use super::writer::Write;
-use super::{PostgresStore, rows};
+use super::{PostgresStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{KnownLetter, SettledElsewhere, SourceStore};
+use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, pack_tries};
 
 #[async_trait]
 impl SourceStore for PostgresStore {
@@ -27,6 +30,25 @@ impl SourceStore for PostgresStore {
 
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
         self.writer.write_of(settled.letter, settled, |write, settled| Box::pin(settle(write, settled))).await
+    }
+
+    async fn keep_tries(&self, failed: Vec<FailedTry>, forget_before: Time) -> Result<(), StoreError> {
+        let packed = pack_tries(&failed)?;
+        let weight = packed.len().min(limits::COMMIT_LETTERS_MAX);
+        self.writer
+            .write_long(weight, (packed, forget_before), |write, asked| {
+                Box::pin(tries::keep(write, &asked.0, asked.1))
+            })
+            .await
+    }
+
+    async fn forget_tries(&self, keys: Vec<CaptureKey>) -> Result<(), StoreError> {
+        let weight = keys.len().min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write_long(weight, keys, |write, keys| Box::pin(tries::forget(write, keys))).await
+    }
+
+    async fn tries_of(&self, keys: Vec<CaptureKey>) -> Result<Vec<Vec<Attempt>>, StoreError> {
+        self.readers.read(keys, |conn, keys| Box::pin(tries::read(conn, keys))).await
     }
 }
 

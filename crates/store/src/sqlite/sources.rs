@@ -1,20 +1,22 @@
 //! What sources that live elsewhere ask of letters, and say of them.
 
 use async_trait::async_trait;
+use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Action, Place};
+use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::events::{self, NewEvent};
 use super::verdicts::{Mark, apply};
 use super::writer::Write;
-use super::{SqliteStore, rows};
+use super::{SqliteStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{KnownLetter, SettledElsewhere, SourceStore};
+use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, pack_tries};
 
 #[async_trait]
 impl SourceStore for SqliteStore {
@@ -24,6 +26,19 @@ impl SourceStore for SqliteStore {
 
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
         self.writer.write(1, move |write| settle(write, &settled)).await
+    }
+
+    async fn keep_tries(&self, failed: Vec<FailedTry>, forget_before: Time) -> Result<(), StoreError> {
+        let packed = pack_tries(&failed)?;
+        self.writer.write(packed.len(), move |write| tries::keep(write, &packed, forget_before)).await
+    }
+
+    async fn forget_tries(&self, keys: Vec<CaptureKey>) -> Result<(), StoreError> {
+        self.writer.write(keys.len(), move |write| tries::forget(write, &keys)).await
+    }
+
+    async fn tries_of(&self, keys: Vec<CaptureKey>) -> Result<Vec<Vec<Attempt>>, StoreError> {
+        self.readers.read(move |conn| keys.iter().map(|key| tries::read(conn, key)).collect()).await
     }
 }
 

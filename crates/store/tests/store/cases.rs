@@ -223,6 +223,7 @@ macro_rules! store_cases {
                 archive::a_letter_from_a_file_is_grouped_by_the_rules_of_today,
                 archive_deaths::told_again_it_stays_in_the_archive,
                 archive_deaths::attempts_reported_of_an_archived_letter_are_kept_and_come_back_with_it,
+                tries::failed_tries_are_kept_until_their_row_is_delivered,
                 archive_deaths::a_letter_that_dies_again_leaves_the_archive,
                 archive_deaths::older_lives_stay_in_the_files_they_are_in,
                 archive_deaths::a_life_holds_the_run_that_ended_it,

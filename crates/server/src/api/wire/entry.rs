@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::fingerprint::{self, Grouping, Subject};
 use lazaret_core::letter::Letter;
+use lazaret_core::original_event::{Origin, OriginalEvent};
 use lazaret_store::page::{LetterHistory, Life, LifeAttempt, Original};
 use lazaret_store::transfer::DecisionRecord;
 use serde::Serialize;
@@ -24,9 +25,10 @@ use super::{ErrorBody, LetterSummary, fields, hex, raw};
 pub(crate) struct LetterEntry {
     #[serde(flatten)]
     pub summary: LetterSummary,
-    /// The original event, verbatim.
+    /// The original event: a reported one verbatim, a job or an outbox row as `eventId`, `pattern`, `version`, `source`,
+    /// `timestamp`, `payload` and `metadata`. The exact bytes are at `/body`.
     #[schema(value_type = Object)]
-    pub original_event: Box<RawValue>,
+    pub original_event: EventBody,
     /// Every failed run of every life, oldest first.
     pub retry_history: Vec<AttemptBody>,
     pub lives: Vec<LifeBody>,
@@ -51,6 +53,61 @@ pub(crate) struct LetterEntry {
     /// Present and true when something is masked, which `reveal` with a reason shows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+}
+
+/// The original event of a letter.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum EventBody {
+    /// What was reported; null if it is not JSON.
+    Verbatim(Box<RawValue>),
+    Described(DescribedEvent),
+}
+
+/// The event of a job or of an outbox row.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DescribedEvent {
+    event_id: String,
+    pattern: String,
+    version: Option<String>,
+    source: EventSourceBody,
+    timestamp: Option<String>,
+    /// The body; null if it is not JSON.
+    pub payload: Box<RawValue>,
+    pub metadata: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct EventSourceBody {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: String,
+    name: String,
+}
+
+impl EventBody {
+    fn new(origin: Origin<'_>) -> EventBody {
+        let json = |text: Option<&str>| {
+            text.map(str::to_owned).and_then(raw).unwrap_or_else(|| RawValue::NULL.to_owned())
+        };
+        let Some(event) = OriginalEvent::of(origin) else {
+            return EventBody::Verbatim(json(std::str::from_utf8(origin.body).ok()));
+        };
+        EventBody::Described(DescribedEvent {
+            event_id: event.event_id.to_owned(),
+            pattern: event.pattern.to_owned(),
+            version: event.version.map(str::to_owned),
+            source: EventSourceBody {
+                kind: event.source.kind,
+                id: event.source.id.to_owned(),
+                name: event.source.name.to_owned(),
+            },
+            timestamp: event.timestamp.map(|at| at.to_string()),
+            payload: json(event.payload),
+            metadata: json(Some(event.metadata)),
+        })
+    }
 }
 
 /// What is kept beside the letter: how it was sent again and as what, who holds it, and what of it is in the archive.
@@ -151,11 +208,12 @@ impl LetterEntry {
             summary.error = ErrorBody::from(error);
             grouping = Some(GroupingBody::new(&letter, error, group(subject(&letter, error))));
         }
-        let text = std::str::from_utf8(original.envelope.body()).ok().map(str::to_owned);
+        let reported = present.and_then(|life| life.reported.as_deref());
+        let original_event = EventBody::new(letter.origin(&original.envelope, reported));
         LetterEntry {
             summary,
-            original_event: text.and_then(raw).unwrap_or_else(|| RawValue::NULL.to_owned()),
-            reported: present.and_then(|life| life.reported.clone()).and_then(raw),
+            original_event,
+            reported: reported.map(str::to_owned).and_then(raw),
             retry_history: attempts.iter().map(AttemptBody::from).collect(),
             lives: lives.iter().map(LifeBody::from).collect(),
             decisions: decisions.into_iter().map(DecisionBody::from).collect(),

@@ -7,7 +7,7 @@ use lazaret_core::limits;
 use lazaret_core::redaction::MASK;
 
 use super::archive::ArchiveList;
-use super::entry::{AttemptBody, GroupingBody, LetterEntry};
+use super::entry::{AttemptBody, EventBody, GroupingBody, LetterEntry};
 use super::hold::HoldRecordBody;
 use super::incident::{IncidentBody, IncidentEntry, PartsBody};
 use super::record::{FixBody, RcaBody, RecordBody};
@@ -50,6 +50,19 @@ impl AttemptBody {
     }
 }
 
+impl EventBody {
+    /// Paths of redaction begin at the body, so the payload of a described event is masked by itself.
+    fn hide(&mut self, masker: &Masker<'_>) {
+        match self {
+            EventBody::Verbatim(event) => masker.json(event),
+            EventBody::Described(event) => {
+                masker.json(&mut event.payload);
+                masker.json(&mut event.metadata);
+            }
+        }
+    }
+}
+
 impl LetterEntry {
     /// Masks the whole entry, but for its edits, which are compared as they are shown.
     pub fn hide(&mut self, masker: &Masker<'_>) {
@@ -58,7 +71,7 @@ impl LetterEntry {
         if let Some(grouping) = &mut self.grouping {
             grouping.hide(&said, &Said::of(&self.summary.error), masker);
         }
-        masker.json(&mut self.original_event);
+        self.original_event.hide(masker);
         if let Some(reported) = &mut self.reported {
             masker.json(reported);
         }

@@ -1,5 +1,7 @@
 //! Rows that a relay took for itself for a while.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use lazaret_core::time::Time;
 use tokio_postgres::Row;
@@ -24,9 +26,9 @@ pub(super) struct Claimed {
 
 impl Claimed {
     /// What became of it. The body is let go: it is not needed to write that down.
-    pub fn settled(mut self, sunk: Sunk) -> Settled {
+    pub fn settled(mut self, sunk: Sunk, at: Time, took: Duration) -> Settled {
         self.delivery.body = Bytes::new();
-        Settled { row: self, sunk }
+        Settled { row: self, sunk, at, took }
     }
 }
 

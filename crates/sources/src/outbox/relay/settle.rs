@@ -1,10 +1,13 @@
 //! What became of claimed rows, written down: processed, due again later, or dead (RULE-040-001, 002, 010 to 013).
 
-use lazaret_core::attempt::LetterError;
+use std::time::Duration;
+
+use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ClassRules;
 use lazaret_core::letter::listed;
 use lazaret_core::limits;
 use lazaret_core::retry::{RetryPolicies, Verdict};
+use lazaret_core::time::Time;
 
 use super::claim::Claimed;
 use super::{Relay, Worked};
@@ -18,6 +21,21 @@ use crate::sink::Sunk;
 pub(super) struct Settled {
     pub row: Claimed,
     pub sunk: Sunk,
+    /// When the delivery began.
+    pub at: Time,
+    pub took: Duration,
+}
+
+impl Settled {
+    /// What is kept of a delivery that failed.
+    fn attempt(&self, error: &LetterError) -> Attempt {
+        Attempt {
+            at: Some(self.at),
+            duration_ms: u64::try_from(self.took.as_millis()).ok(),
+            error: error.clone(),
+            extra: Some(format!("{{\"attempt\":{}}}", self.row.delivery.attempt)),
+        }
+    }
 }
 
 /// Rows of one kind, column by column as the statements take them.
@@ -47,16 +65,24 @@ pub(super) async fn settle(
     let chars_max = relay.outbox.table().await?.error_chars_max;
     let [mut delivered, mut retried, mut died, mut released] = [(); 4].map(|()| Rows::default());
     let all = settled.len() as u64;
-    for Settled { row, sunk } in settled {
+    let (mut tries, mut tried_before) = (Vec::new(), Vec::new());
+    for settled in &settled {
+        let Settled { row, sunk, .. } = settled;
         match sunk {
-            Sunk::Delivered => delivered.push(&row),
+            Sunk::Delivered => {
+                delivered.push(row);
+                if row.failed_before > 0 {
+                    tried_before.push(row.delivery.idempotency_key.clone());
+                }
+            }
             Sunk::Unsent => {
-                released.push(&row);
+                released.push(row);
                 released.delays.push(limits::RETRY_DELAY_MS_MIN.cast_signed());
             }
             Sunk::Failed(error) => {
+                tries.push((row.delivery.idempotency_key.clone(), settled.attempt(error)));
                 let (policies, source) = (&relay.config.retry, &relay.outbox.config.name);
-                let verdict = decide(policies, &relay.classes, source, &row, &error);
+                let verdict = decide(policies, &relay.classes, source, row, error);
                 let rows = match verdict {
                     Verdict::RetryAfter { delay_ms } => {
                         retried.delays.push(i64::try_from(delay_ms).unwrap_or(i64::MAX));
@@ -64,12 +90,14 @@ pub(super) async fn settle(
                     }
                     Verdict::DeadLetter => &mut died,
                 };
-                rows.push(&row);
+                rows.push(row);
                 rows.counts.push(i64::from(row.failed_before) + 1);
-                rows.errors.push(fitting(written(&error), chars_max));
+                rows.errors.push(fitting(written(error), chars_max));
             }
         }
     }
+    // Before the rows: one that dies is captured at once, with the tries that are kept by then.
+    keep_tries(relay, tries).await;
     let db = &relay.outbox.db;
     let mut worked = Worked::default();
     if !delivered.keys.is_empty() {
@@ -91,9 +119,28 @@ pub(super) async fn settle(
         let rows = db.query(DOING, &statements.released, &[keys, claims, delays]).await?;
         worked.released = rows.len() as u64;
     }
+    forget_tries(relay, tried_before).await;
     let written_down = worked.delivered + worked.retried + worked.died + worked.released;
     worked.lost = all.saturating_sub(written_down);
     Ok(worked)
+}
+
+/// Keeps the errors of failed deliveries. Rows go on without: the count and the last error are in the row.
+async fn keep_tries(relay: &Relay, tries: Vec<(String, Attempt)>) {
+    let (Some(log), false) = (&relay.tries, tries.is_empty()) else { return };
+    let (source, count) = (&relay.outbox.config.name, tries.len());
+    if let Err(error) = log.keep(tries).await {
+        tracing::warn!(source, %error, "the errors of {count} failed deliveries of {source} were not kept");
+    }
+}
+
+/// Forgets the failed deliveries of rows that were delivered; those that stay become too old one day.
+async fn forget_tries(relay: &Relay, rows: Vec<String>) {
+    let (Some(log), false) = (&relay.tries, rows.is_empty()) else { return };
+    let source = &relay.outbox.config.name;
+    if let Err(error) = log.forget(rows).await {
+        tracing::debug!(source, %error, "failed deliveries of {source} were not forgotten");
+    }
 }
 
 /// What to do with a row that failed (RULE-040-002).

@@ -57,7 +57,11 @@ impl Packed {
         let fatal = present
             .and_then(|(life, _)| exported.attempts.iter().position(|told| told.ordinal == life.fatal));
         let extract = match present {
-            Some((_, envelope)) => Extract::of_parts(envelope, fatal.map(|at| &runs[at].error), &attempts),
+            Some((life, envelope)) => {
+                let origin = exported.letter.origin(envelope, life.reported.as_deref());
+                let told: Vec<&Attempt> = runs.iter().collect();
+                Extract::of_parts(origin, fatal.map(|at| &runs[at].error), &told)
+            }
             None => Extract::default(),
         };
         Ok(Packed { import, attempts, lives, extract, fatal })
