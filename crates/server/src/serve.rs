@@ -68,7 +68,7 @@ impl ServeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ServeError::Store(StoreError::Held { .. }) => {
-                Some("stop the other one, or choose another folder with --data".into())
+                Some("stop the other one, or choose another store with --data or --store".into())
             }
             ServeError::Store(StoreError::TooNew { .. }) => {
                 Some("run the newer lazaret, or choose another folder with --data".into())
@@ -123,7 +123,7 @@ where
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(&app.config.listen).await.map_err(failed.clone())?;
     let bound = listener.local_addr().map_err(failed)?;
-    opened.describe_holder(&format!("process {}, serving http://{bound}", std::process::id()))?;
+    opened.hold(&format!("process {}, serving http://{bound}", std::process::id())).await?;
     greet(&app, bound);
     app.store.drop_unfrozen(opened.abandoned_before(app.clock.now())).await?;
     opened.end_leases(app.clock.now()).await?;

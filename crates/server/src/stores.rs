@@ -40,9 +40,12 @@ pub async fn open(config: &Config, mode: Mode) -> Result<Opened, ServeError> {
 }
 
 impl Opened {
-    /// Writes down who holds the store, for whoever comes second; a shared one is not held by anybody.
-    pub(crate) fn describe_holder(&self, holder: &str) -> Result<(), StoreError> {
-        self.embedded.as_ref().map_or(Ok(()), |store| store.describe_holder(holder))
+    /// Marks the store as used by a server: an embedded one says by which, and nobody copies a shared one meanwhile.
+    pub(crate) async fn hold(&self, holder: &str) -> Result<(), StoreError> {
+        match &self.embedded {
+            Some(store) => store.describe_holder(holder),
+            None => self.store.lead().await.map(drop),
+        }
     }
 
     /// Lists opened before this time and not frozen belong to nobody any more. In a shared store another instance may be

@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod audit;
 pub mod claim;
+pub mod copy;
 pub mod decision;
 pub mod entropy;
 pub mod error;
@@ -39,6 +40,7 @@ pub mod token;
 pub mod transfer;
 pub mod worker;
 
+pub use copy::CopyStore;
 pub use error::StoreError;
 pub use job_store::JobStore;
 pub use redrive_store::RedriveStore;

@@ -8,6 +8,7 @@ mod cell;
 mod changes;
 mod claims;
 mod conn;
+mod copy;
 mod counters;
 mod decisions;
 mod dump;

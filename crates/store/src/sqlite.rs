@@ -3,6 +3,7 @@
 mod audit;
 mod bodies;
 mod claims;
+mod copy;
 mod counters;
 mod decisions;
 mod dump;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::StoreError;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
+use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
@@ -30,7 +31,15 @@ use crate::transfer::{Exported, Import, Imported};
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    JobStore + RedriveStore + RetentionStore + SessionStore + SourceStore + Send + Sync + std::fmt::Debug
+    CopyStore
+    + JobStore
+    + RedriveStore
+    + RetentionStore
+    + SessionStore
+    + SourceStore
+    + Send
+    + Sync
+    + std::fmt::Debug
 {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.

@@ -5,26 +5,25 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
+use lazaret_server::audit::AuditKey;
 use lazaret_server::config::{Config, Overrides, PostgresUrl, StoreUrl};
 use lazaret_server::serve::ServeError;
-use lazaret_server::stores::copy::{Copied, Copy, CopyError, Step};
-use lazaret_server::stores::{self, Opened};
+use lazaret_server::stores::copy::{self, Copied, CopyError, Step};
 use lazaret_store::StoreError;
 use lazaret_store::postgres::PostgresStore;
-use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
 use super::{config, serve};
 use crate::args::Secret;
 use crate::failure::{Failure, Outcome};
-use crate::output::{BAR_OF_LETTERS, Format, Screen, escape, moment};
+use crate::output::{COUNTER_OF_ROWS, Format, Screen, escape, moment};
 
 #[derive(Subcommand, Debug)]
 pub enum StoreCommand {
     /// Bring a PostgreSQL store to the newest format
     #[command(after_help = EXAMPLES_MIGRATE)]
     Migrate(MigrateArgs),
-    /// Copy one store into another: tokens, letters whole, jobs and paused queues
+    /// Copy a whole store into an empty one
     #[command(after_help = EXAMPLES_COPY)]
     Copy(CopyArgs),
 }
@@ -41,11 +40,10 @@ Examples:
   lazaret store copy --from sqlite:/var/lib/lazaret --to postgres://lazaret@db.example.org/lazaret
   lazaret store copy --from postgres://lazaret@db.example.org/lazaret --to sqlite:./lazaret-data
 
-Stop the servers that use the store which is copied. If the copy is broken off, run it again: it goes on, \
-and what is there already stays.
-At the end every letter is compared by the hash of all that is kept of it.
-Letters that were being sent wait again, and so do jobs that were put back from the dead letter.
-Not copied: events, audit log, incidents (they are made anew), the archive, holds, operations, workers, lines over time.";
+Everything is copied: letters, incidents, redrives, jobs, holds, tokens, the audit log and the index of the archive. \
+Files of the archive stay where they are, and the search index is rebuilt.
+Stop the servers of both stores first. The target has to be empty; if the copy fails it stays empty.
+At the end every row is compared, the ledger recounted and the audit log verified.";
 
 #[derive(Args, Debug)]
 pub struct MigrateArgs {
@@ -65,7 +63,7 @@ pub struct CopyArgs {
     /// The store to copy into, made if need be
     #[arg(long, value_name = "STORE")]
     to: Secret,
-    /// Configuration file with the rules by which letters are grouped
+    /// Configuration file that names the key of the audit log, if audit.key_file is set
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
 }
@@ -99,7 +97,7 @@ fn not_opened(url: &PostgresUrl, source: StoreError) -> Failure {
 }
 
 async fn copy(args: CopyArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let rules = config::load(args.config, Overrides::default())?;
+    let audit = config::load(args.config, Overrides::default())?.audit;
     let (from, to) = (place("--from", args.from)?, place("--to", args.to)?);
     if from == to {
         return Err(Failure::misuse("--from and --to are the same store").into());
@@ -108,17 +106,16 @@ async fn copy(args: CopyArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
         let message = format!("there is no store in {}", from.data.display());
         return Err(Failure::failed(message).hint("name the data folder of the server").into());
     }
-    let source = open(&from).await?;
-    let target = open(&to).await?;
-    let groups = rules.groups();
-    let copy = Copy { from: source.store.as_ref(), to: target.store.as_ref(), groups: &groups };
-    let bar = screen.bar(Some(copy.letters().await.map_err(failed)?), BAR_OF_LETTERS);
-    let copied = copy.run(&mut |step| show(&bar, step)).await;
+    let named = audit.key_file.is_some();
+    let key = match AuditKey::read(&Config { audit, ..from.clone() }) {
+        Ok(key) => Some(key),
+        Err(_) if !named => None,
+        Err(error) => return Err(failed(error.into()).into()),
+    };
+    let bar = screen.bar(None, COUNTER_OF_ROWS);
+    let copied = copy::copy(&from, &to, key.as_ref(), &mut |step| show(&bar, step)).await;
     bar.finish_and_clear();
-    let closed = (target.store.close().await, source.store.close().await);
-    let copied = copied.map_err(failed)?;
-    closed.0.and(closed.1)?;
-    tell(&copied, &to, screen)
+    tell(&copied.map_err(failed)?, (&from, &to), key.as_ref(), screen)
 }
 
 /// Reads `sqlite:FOLDER` or `postgres://…` as a configuration that names it.
@@ -147,67 +144,80 @@ fn place(flag: &str, given: Secret) -> Result<Config, Failure> {
     }
 }
 
-async fn open(config: &Config) -> Result<Opened, Failure> {
-    stores::open(config, Mode::Real).await.map_err(|error| match error {
-        ServeError::Store(held @ StoreError::Held { .. }) => {
-            Failure::failed(held.to_string()).hint("stop that server first: the copy needs the store alone")
-        }
-        other => serve::failed(other),
-    })
-}
-
 fn failed(error: CopyError) -> Failure {
-    let hint = match &error {
-        CopyError::From(source) | CopyError::To(source) => PostgresStore::hint(source)
-            .unwrap_or("run it again: it goes on where it was, and what is there already stays"),
-        CopyError::Differs(..) | CopyError::Missing { .. } => {
-            "is a server using one of the stores? stop it and run the copy again"
+    let hint = match error {
+        CopyError::Open(ServeError::Store(StoreError::Held { .. }))
+        | CopyError::From(StoreError::Held { .. })
+        | CopyError::To(StoreError::Held { .. }) => {
+            Some("stop that server first: the copy needs both stores alone")
         }
-        CopyError::Books => "look with `lazaret ledger verify`, and report this as a fault",
+        CopyError::Open(error) => return serve::failed(error),
+        CopyError::From(ref source) | CopyError::To(ref source) => PostgresStore::hint(source),
+        CopyError::NotEmpty(_) => {
+            Some("name an empty folder or database: a copy is never mixed into another store")
+        }
+        CopyError::Key(_) => None,
+        CopyError::Differs(_) | CopyError::Ledger | CopyError::Audit => Some(
+            "do not use the copy; look at the original with `lazaret ledger verify` and `lazaret audit verify`",
+        ),
     };
-    Failure::failed(format!("{:#}", anyhow::Error::from(error))).hint(hint)
+    let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 fn show(bar: &ProgressBar, step: Step) {
-    match step {
-        Step::Copying { letters } => bar.set_position(letters),
-        Step::Jobs { jobs } => bar.set_message(format!("copied, {} jobs", moment::count(jobs))),
-        Step::Verifying { letters } => {
-            bar.set_position(letters);
-            bar.set_message("compared");
-        }
-    }
+    let (doing, table, rows) = match step {
+        Step::Copying { table, rows } => ("copied", table, rows),
+        Step::Comparing { table, rows } => ("compared", table, rows),
+    };
+    bar.set_position(rows);
+    bar.set_message(format!("of {table} {doing}"));
 }
 
-fn tell(copied: &Copied, to: &Config, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    for (letter, detail) in &copied.troubles {
-        screen.note(&format!("letter {letter} was not copied: {}", escape::line(detail)));
-    }
-    let Copied { tokens, letters, letters_known, troubled, jobs, jobs_known, .. } = copied;
-    let Copied { jobs_in_letters, queues_paused, verified, .. } = copied;
+fn tell(
+    copied: &Copied,
+    (from, to): (&Config, &Config),
+    key: Option<&AuditKey>,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let count = |table: &str| moment::count(copied.rows.get(table).copied().unwrap_or(0));
     match screen.format {
         Format::Json => {
-            let told = json!({
-                "tokens": tokens, "letters": letters, "lettersKnown": letters_known, "lettersNotCopied": troubled,
-                "jobs": jobs, "jobsKnown": jobs_known, "jobsInLetters": jobs_in_letters,
-                "queuesPaused": queues_paused, "lettersVerified": verified,
-            });
+            let told = json!({ "rows": copied.rows, "auditLinksVerified": copied.audit_linked });
             screen.json(&told.to_string())?;
         }
         Format::Text => {
-            let count = |number: &u64| moment::count(*number);
+            let all = moment::count(copied.rows.values().sum());
             screen.line(&format!(
-                "{} letters copied, {} were there, {} compared and the same; {} jobs copied, {} were there, {} stand in \
-                 their letters; {} tokens copied",
-                count(letters), count(letters_known), count(verified), count(jobs), count(jobs_known),
-                count(jobs_in_letters), count(tokens),
+                "{all} rows copied, compared and the same: {} letters, {} incidents, {} redrives, {} jobs, {} audit entries",
+                count("dead_letter_queue"), count("incidents"), count("redrives"), count("jobs"), count("audit"),
             ))?;
             screen.note(&format!("the copy is in {}", escape::line(&to.kept_in())));
         }
     }
-    if *troubled > 0 {
-        screen.note(&format!("{} were not copied", moment::letters(*troubled)));
-        return Ok(Outcome::Incomplete);
+    match (key, to.audit_key_file()) {
+        (None, _) => screen
+            .note("the audit log was not verified: its key was not found (--config with audit.key_file)"),
+        (Some(key), None) => {
+            screen.note(&format!(
+                "set audit.key_file to a copy of {} where the copy is served",
+                key.path().display()
+            ));
+        }
+        (Some(_), Some(_)) => {}
+    }
+    if let Some(fault) = copied.audit_fault {
+        screen.note(&format!("the audit log has a fault, in the original as well: {}", fault.told()));
+    }
+    if copied.rows.get("archive_files").is_some_and(|files| *files > 0) {
+        let place = from.archive_url().map_or("where they are".to_owned(), |url| url.to_string());
+        screen.note(&format!(
+            "files of the archive were not copied: set archive.url to {} where the copy is served",
+            escape::line(&place)
+        ));
     }
     Ok(Outcome::Done)
 }

@@ -32,6 +32,7 @@ mod running;
 mod scripted;
 mod secret;
 mod shared;
+mod store_copy;
 mod tail;
 mod torture;
 mod transfer;

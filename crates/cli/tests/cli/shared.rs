@@ -1,4 +1,4 @@
-//! The shared store from the outside: real servers on PostgreSQL, copies from and to it, and a database that goes away.
+//! The shared store from the outside: real servers on PostgreSQL, and a database that goes away.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use lazaret_store::testing::TestDatabase;
 use serde_json::{Value, json};
 
-use crate::running::{Desk, Server, arg, entry};
+use crate::running::{Desk, Server, entry};
 
 /// Sends one request; gives the status, the head and the body.
 fn request(server: &Server, method: &str, path: &str, body: &str) -> (u16, String, String) {
@@ -28,18 +28,18 @@ fn request(server: &Server, method: &str, path: &str, body: &str) -> (u16, Strin
     (status, head.to_lowercase(), body.to_owned())
 }
 
-fn post(server: &Server, path: &str, body: &Value) -> Value {
+pub fn post(server: &Server, path: &str, body: &Value) -> Value {
     let (status, _, answer) = request(server, "POST", path, &body.to_string());
     assert!((200..300).contains(&status), "{status} {answer}");
     serde_json::from_str(&answer).unwrap()
 }
 
-fn start(desk: Desk, store: &str) -> Server {
+pub fn start(desk: Desk, store: &str) -> Server {
     Server::start_with(desk, &["--store", store])
 }
 
 /// Pushes a job that dies with its first failure, and lets it die.
-fn die(server: &Server, queue: &str) -> String {
+pub fn die(server: &Server, queue: &str) -> String {
     let pushed = server.json(&[
         "jobs",
         "push",
@@ -61,7 +61,7 @@ fn die(server: &Server, queue: &str) -> String {
 
 /// Fails if the books of the server's store do not agree.
 #[track_caller]
-fn recount(server: &Server) {
+pub fn recount(server: &Server) {
     let ledger = server.json(&["ledger", "verify"]);
     assert_eq!((&ledger["difference"], &ledger["wrongCounters"]), (&json!(0), &json!(0)), "{ledger}");
 }
@@ -136,65 +136,6 @@ fn a_store_is_migrated_by_hand() {
     assert!(again.contains("already"), "{again}");
     let told = desk.run(&["store", "migrate"]).fails(2);
     assert!(told.contains("embedded"), "{told}");
-}
-
-#[test]
-fn a_store_is_copied_to_postgresql_and_back() {
-    let server = Server::start();
-    let lines: Vec<String> = (0..250).map(|n| entry(&format!("e-{n}"), "order.created")).collect();
-    server.run_with_input(&["report", "-"], lines.join("\n").as_bytes()).ok();
-    let held = server.letter("held", "order.held");
-    server.run(&["hold", &held, "--reason", "court"]).ok();
-    let dead = die(&server, "billing");
-    let first = server.json(&["jobs", "push", "mail.send", "--queue", "mails"])["job"]["id"].clone();
-    server.json(&["jobs", "push", "mail.send", "--queue", "mails"]);
-    server.run(&["queues", "pause", "mails"]).ok();
-    let exported = server.run(&["export", "--all"]).ok();
-
-    let database = TestDatabase::bare();
-    let from = format!("sqlite:{}", server.data().display());
-    let there = ["store", "copy", "--from", &from, "--to", &database.url(), "--json"];
-    let desk = Desk::new();
-    let refused = desk.run(&there).fails(1);
-    assert!(refused.contains("in use by process") && refused.contains("hint: stop that server"), "{refused}");
-    let desk_of_server = server.stop();
-
-    let copied: Value = serde_json::from_str(&desk.run(&there).ok()).unwrap();
-    let expected = json!({
-        "tokens": 0, "letters": 252, "lettersKnown": 0, "lettersNotCopied": 0, "lettersVerified": 252,
-        "jobs": 2, "jobsKnown": 0, "jobsInLetters": 0, "queuesPaused": 1,
-    });
-    assert_eq!(copied, expected);
-    let again: Value = serde_json::from_str(&desk.run(&there).ok()).unwrap();
-    assert_eq!(
-        (&again["letters"], &again["lettersKnown"], &again["jobsKnown"]),
-        (&json!(0), &json!(252), &json!(2))
-    );
-
-    let back = Desk::new();
-    let folder = format!("sqlite:{}", back.folder.path().join("lazaret-data").display());
-    back.run(&["store", "copy", "--from", &database.url(), "--to", &folder]).ok();
-    for server in [start(Desk::new(), &database.url()), Server::start_on(back)] {
-        assert_eq!(server.run(&["export", "--all"]).ok(), exported);
-        server.run(&["queues", "resume", "mails"]).ok();
-        let wish = json!({"queues": ["mails"], "count": 1, "worker_id": "w"});
-        assert_eq!(post(&server, "/ojs/v1/workers/fetch", &wish)["jobs"][0]["id"], first);
-        post(&server, &format!("/ojs/v1/dead-letter/{dead}/retry"), &json!({}));
-        recount(&server);
-    }
-    drop(desk_of_server);
-}
-
-#[test]
-fn nothing_is_copied_from_where_nothing_is() {
-    let desk = Desk::new();
-    let nowhere = desk.folder.path().join("nothing");
-    let from = format!("sqlite:{}", arg(&nowhere));
-    let told = desk.run(&["store", "copy", "--from", &from, "--to", "sqlite:other"]).fails(1);
-    assert!(told.contains("there is no store in"), "{told}");
-    assert!(!nowhere.exists());
-    desk.run(&["store", "copy", "--from", "mysql:x", "--to", "sqlite:other"]).fails(2);
-    desk.run(&["store", "copy", "--from", "sqlite:a", "--to", "sqlite:a"]).fails(2);
 }
 
 /// Stands between a server and its database, and can be cut.

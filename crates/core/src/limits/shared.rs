@@ -32,3 +32,7 @@ pub const POSTGRES_IDLE_MS_MAX: u64 = 30_000;
 
 /// Pause before a lost connection is made again.
 pub const POSTGRES_RETRY_MS: u64 = 500;
+
+/// Rows and bytes of them that travel together when a store is copied: a few batches are in memory at once.
+pub const COPY_ROWS_PER_BATCH: usize = 1_000;
+pub const COPY_BYTES_PER_BATCH: usize = 4 * 1024 * 1024;

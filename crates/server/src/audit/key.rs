@@ -111,6 +111,25 @@ impl AuditKey {
         Ok(AuditKey { secret, path: path.to_owned() })
     }
 
+    /// Where it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the key and the note beside it to another place, unless a key is there.
+    pub fn copy_to(&self, path: &Path) -> Result<AuditKey, KeyError> {
+        let unwritable = |source| KeyError::Unwritable { path: path.to_owned(), source };
+        if path.exists() {
+            return Err(unwritable(ErrorKind::AlreadyExists.into()));
+        }
+        write_whole(path, format!("{}\n", hex(&self.secret)).as_bytes()).map_err(unwritable)?;
+        let copy = AuditKey { secret: self.secret, path: path.to_owned() };
+        if let Some(head) = self.head() {
+            copy.note(&head);
+        }
+        Ok(copy)
+    }
+
     pub(super) fn secret(&self) -> &[u8] {
         &self.secret
     }

@@ -1,339 +1,209 @@
-//! Copies one store into another: tokens, letters whole, then queues and jobs. What is there already is left as it is,
-//! so that a copy that was broken off goes on when it is begun again.
+//! Copies one store into another, whole: a server that is started on the copy goes on where the original stopped.
 //!
-//! Not copied: events, the audit log, incidents (the other store opens its own), the archive, holds, operations, workers, what
-//! replay rules have done, lines over time, and who is signed in. What says how a letter came to be where it is goes along with it.
+//! The target has to be empty and is written in one transaction. Then every row is read again and compared, the ledger is
+//! recounted and the audit log verified.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use futures_util::future::try_join_all;
-use lazaret_core::cursor::{LastKey, Sort};
-use lazaret_core::filter::Filter;
-use lazaret_core::fingerprint::{self, FingerprintRules, Subject};
-use lazaret_core::id::{IncidentId, JobId, LetterId};
-use lazaret_core::job::Job;
-use lazaret_core::limits;
-use lazaret_core::time::Time;
-use lazaret_store::audit::Actor;
-use lazaret_store::entropy::Entropy;
-use lazaret_store::job::JobQuery;
-use lazaret_store::page::PageQuery;
-use lazaret_store::stats::{LedgerBy, StatsOf};
-use lazaret_store::transfer::{Exported, Import, Imported};
+use lazaret_store::copy::{Batch, Piece, Plan, Value, plan};
+use lazaret_store::sqlite::Mode;
+use lazaret_store::stats::LedgerBy;
 use lazaret_store::{Store, StoreError};
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
 
-use crate::access::Role;
-use crate::api::transfer::letter::{self, Door, NotTaken};
-use crate::clock::Clock;
+use crate::audit::{self, AuditKey, FaultKind, KeyError};
+use crate::config::Config;
+use crate::serve::ServeError;
+use crate::stores;
 
-/// What is copied, and by which rules letters are grouped where they arrive.
-#[derive(Clone, Copy, Debug)]
-pub struct Copy<'a> {
-    pub from: &'a dyn Store,
-    pub to: &'a dyn Store,
-    pub groups: &'a FingerprintRules,
-}
-
-/// How far it has come, for whoever watches.
+/// How far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    Copying { letters: u64 },
-    Verifying { letters: u64 },
-    Jobs { jobs: u64 },
+    Copying { table: &'static str, rows: u64 },
+    Comparing { table: &'static str, rows: u64 },
 }
 
-/// What was done.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// What was copied, and compared afterwards.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
-    pub tokens: u64,
-    pub letters: u64,
-    /// Letters that were there already, as far along or further.
-    pub letters_known: u64,
-    /// Letters that could not be put in, with the reason; only the first are kept.
-    pub troubles: Vec<(LetterId, String)>,
-    pub troubled: u64,
-    pub jobs: u64,
-    pub jobs_known: u64,
-    /// Jobs that were not put in because their letters stand for them.
-    pub jobs_in_letters: u64,
-    pub queues_paused: u64,
-    /// Letters that were compared by the hash of all that is kept of them.
-    pub verified: u64,
+    pub rows: BTreeMap<&'static str, u64>,
+    /// Linked entries of the audit log that fit; nothing without the key.
+    pub audit_linked: Option<u64>,
+    /// The first fault of the audit log, which the original has as well.
+    pub audit_fault: Option<FaultKind>,
 }
 
-/// Troubles that are told one by one: who has more looks at the first.
-const TROUBLES_TOLD_MAX: usize = 20;
-
-/// Jobs that are read and put in at once.
-const JOBS_PER_WRITE: usize = 100;
-
-/// Why a copy ended early.
+/// Why a copy failed. Unless it says that the target differs, nothing was left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
+    #[error(transparent)]
+    Open(#[from] ServeError),
     #[error("the store that is copied cannot be read")]
     From(#[source] StoreError),
     #[error("the store that is copied into does not take it")]
     To(#[source] StoreError),
-    #[error("{0} letters differ after the copy, the first is {1}")]
-    Differs(u64, LetterId),
-    #[error("{expected} letters were to be there after the copy, and there are {found}")]
-    Missing { expected: u64, found: u64 },
-    #[error("the books of the store that was copied into do not agree after the copy")]
-    Books,
+    #[error("the store that is copied into is not empty: {0} has rows")]
+    NotEmpty(&'static str),
+    #[error("the copy differs from the original: table {0}")]
+    Differs(&'static str),
+    #[error("the ledger of the copy does not balance")]
+    Ledger,
+    #[error("the audit log of the copy does not verify as that of the original does")]
+    Audit,
+    #[error(transparent)]
+    Key(#[from] KeyError),
 }
 
-impl Copy<'_> {
-    /// How many letters there are to copy.
-    pub async fn letters(&self) -> Result<u64, CopyError> {
-        Ok(self.from.stats(StatsOf::All).await.map_err(CopyError::From)?.total)
-    }
+/// Pieces that are under way at once: each may hold megabytes.
+const PIECES_UNDER_WAY: usize = 2;
 
-    /// Copies everything, then reads it again on both sides.
-    pub async fn run(&self, tell: &mut (dyn FnMut(Step) + Send)) -> Result<Copied, CopyError> {
-        let mut copied = Copied { tokens: self.tokens().await?, ..Copied::default() };
-        let entropy = Entropy::default();
-        let mut troubled = HashSet::new();
-        let mut page = Pages::default();
-        while let Some(ids) = page.next(self.from).await.map_err(CopyError::From)? {
-            for ids in ids.chunks(limits::EXPORT_LETTERS_PER_READ) {
-                self.put_in(ids, &entropy, &mut copied, &mut troubled).await?;
-                tell(Step::Copying { letters: copied.letters + copied.letters_known + copied.troubled });
-            }
-        }
-        self.jobs(&mut copied, tell).await?;
-        self.queues(&mut copied).await?;
-        self.verify(&mut copied, &troubled, tell).await?;
-        Ok(copied)
+/// Copies the store that one configuration names into the one that another names. With the key of the audit log it is
+/// verified, and an embedded target gets the key.
+pub async fn copy(
+    from: &Config,
+    to: &Config,
+    key: Option<&AuditKey>,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<Copied, CopyError> {
+    let source = stores::open(from, Mode::Real).await?.store;
+    let target = stores::open(to, Mode::Real).await?.store;
+    if let Some(table) = target.first_filled().await.map_err(CopyError::To)? {
+        return Err(CopyError::NotEmpty(table));
     }
-
-    async fn tokens(&self) -> Result<u64, CopyError> {
-        let there: HashSet<_> =
-            self.to.tokens().await.map_err(CopyError::To)?.into_iter().map(|token| token.id).collect();
-        let mut copied = 0;
-        for token in self.from.tokens().await.map_err(CopyError::From)? {
-            if there.contains(&token.id) {
-                continue;
-            }
-            let (id, revoked_at) = (token.id, token.revoked_at);
-            self.to.add_token(token, by()).await.map_err(CopyError::To)?;
-            if let Some(at) = revoked_at {
-                self.to.revoke_token(id, by(), at).await.map_err(CopyError::To)?;
-            }
-            copied += 1;
-        }
-        Ok(copied)
+    let here = source.copy_schema().await.map_err(CopyError::From)?;
+    let there = target.copy_schema().await.map_err(CopyError::To)?;
+    let plan = plan(&here, &there, target.copy_order()).map_err(CopyError::To)?;
+    let sent = transfer(source.as_ref(), target.as_ref(), &plan, tell).await?;
+    target.close().await.map_err(CopyError::To)?;
+    drop(target);
+    // What an open store knows by heart is of the empty one.
+    let target = stores::open(to, Mode::Real).await?.store;
+    let stored = read_back(target.as_ref(), &plan, tell).await?;
+    if let Some((table, _)) = plan.iter().find(|(table, _)| sent.get(table) != stored.get(table)) {
+        return Err(CopyError::Differs(table));
     }
-
-    async fn put_in(
-        &self,
-        ids: &[LetterId],
-        entropy: &Entropy,
-        copied: &mut Copied,
-        troubled: &mut HashSet<LetterId>,
-    ) -> Result<(), CopyError> {
-        let now = Clock::System.now();
-        let mut trouble = |copied: &mut Copied, id: LetterId, detail: String| {
-            copied.troubled += 1;
-            troubled.insert(id);
-            if copied.troubles.len() < TROUBLES_TOLD_MAX {
-                copied.troubles.push((id, detail));
-            }
-        };
-        let mut imports = Vec::with_capacity(ids.len());
-        for exported in self.from.export(ids.to_vec()).await.map_err(CopyError::From)? {
-            match self.as_it_arrives(&exported, entropy, now) {
-                Ok(import) => imports.push(import),
-                Err(NotTaken::Wrong(detail)) => trouble(copied, exported.letter.id, detail),
-                Err(NotTaken::Store(error)) => return Err(CopyError::From(error)),
-            }
-        }
-        let arriving: Vec<LetterId> = imports.iter().map(|import| import.exported.letter.id).collect();
-        let outcomes = self.to.import(imports, by(), now).await.map_err(CopyError::To)?;
-        for (id, outcome) in arriving.into_iter().zip(outcomes) {
-            match outcome {
-                Imported::Created => copied.letters += 1,
-                Imported::Known => copied.letters_known += 1,
-                Imported::Behind => trouble(
-                    copied,
-                    id,
-                    "it is there already, but not as far along; what came since is not taken in".into(),
-                ),
-                Imported::Conflict(other) if other == id => {
-                    trouble(copied, id, "it was there and was deleted, or its job is there".into());
-                }
-                Imported::Conflict(other) => {
-                    trouble(copied, id, format!("letter {other} stands there under its key"));
-                }
-            }
-        }
-        Ok(())
+    let ledger = target.ledger(LedgerBy::Recount).await.map_err(CopyError::To)?;
+    if ledger.difference() != 0 || ledger.wrong_counters != 0 {
+        return Err(CopyError::Ledger);
     }
-
-    /// The letter as an import takes it in. One that was under way waits again: nobody will say what became of it.
-    fn as_it_arrives(&self, exported: &Exported, entropy: &Entropy, now: Time) -> Result<Import, NotTaken> {
-        let group = |subject: Subject<'_>| {
-            let incident = IncidentId::mint(now, entropy.take()?);
-            Ok((fingerprint::group(subject, self.groups), incident))
-        };
-        // What one store holds the other one takes, however large.
-        let door = Door { now, body_bytes_max: usize::MAX, group: &group };
-        letter::read(&letter::write(exported), &door)
-    }
-
-    /// Oldest first, so that they are fetched in the order they were.
-    async fn jobs(&self, copied: &mut Copied, tell: &mut (dyn FnMut(Step) + Send)) -> Result<(), CopyError> {
-        let mut ids = self.job_ids().await?;
-        ids.reverse();
-        for ids in ids.chunks(JOBS_PER_WRITE) {
-            let read = ids.iter().map(|id| self.from.job(*id));
-            let jobs = try_join_all(read).await.map_err(CopyError::From)?;
-            let there = ids.iter().map(|id| self.to.job(*id));
-            let there = try_join_all(there).await.map_err(CopyError::To)?;
-            let mut new: Vec<Job> = Vec::with_capacity(ids.len());
-            for (job, there) in jobs.into_iter().zip(there) {
-                match (job, there) {
-                    (Some(stored), None) => new.push(stored.job),
-                    (Some(_), Some(_)) => copied.jobs_known += 1,
-                    (None, _) => {}
-                }
-            }
-            self.enqueue(new, copied).await?;
-            tell(Step::Jobs { jobs: copied.jobs + copied.jobs_known + copied.jobs_in_letters });
-        }
-        Ok(())
-    }
-
-    async fn job_ids(&self) -> Result<Vec<JobId>, CopyError> {
-        let (mut ids, mut before) = (Vec::new(), None);
-        loop {
-            let query = JobQuery {
-                queue: None,
-                state: None,
-                job_type: None,
-                worker: None,
-                before,
-                limit: JOBS_PER_WRITE,
-            };
-            let page = self.from.jobs(query).await.map_err(CopyError::From)?;
-            ids.extend(page.jobs.iter().filter(|job| !job.in_dead_letter).map(|job| job.id));
-            match page.next {
-                Some(next) => before = Some(next),
-                None => return Ok(ids),
-            }
+    let rows = sent.iter().map(|(table, sum)| (*table, sum.rows)).collect();
+    let mut copied = Copied { rows, audit_linked: None, audit_fault: None };
+    if let Some(key) = key {
+        verify_audit(source.as_ref(), target.as_ref(), key, &mut copied).await?;
+        if let Some(place) = to.audit_key_file().filter(|place| !place.exists()) {
+            key.copy_to(&place)?;
         }
     }
+    target.close().await.map_err(CopyError::To)?;
+    source.close().await.map_err(CopyError::From)?;
+    Ok(copied)
+}
 
-    /// Puts in all of them but those whose letters stand for them.
-    async fn enqueue(&self, mut jobs: Vec<Job>, copied: &mut Copied) -> Result<(), CopyError> {
-        while !jobs.is_empty() {
-            let batch = jobs.iter().map(|job| (job.clone(), Vec::new())).collect();
-            match self.to.enqueue_jobs(batch, Clock::System.now()).await.map_err(CopyError::To)? {
-                Ok(()) => {
-                    copied.jobs += jobs.len() as u64;
-                    return Ok(());
-                }
-                Err(refused) => {
-                    jobs.retain(|job| job.id != refused);
-                    copied.jobs_in_letters += 1;
-                }
+/// What one store sends into the other, summed up by table.
+async fn transfer(
+    from: &dyn Store,
+    to: &dyn Store,
+    plan: &Plan,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<Sums, CopyError> {
+    let (out, mut sent) = mpsc::channel(PIECES_UNDER_WAY);
+    let (pass, arriving) = mpsc::channel(PIECES_UNDER_WAY);
+    let mut sums = Sums::new();
+    let relay = async {
+        while let Some(piece) = sent.recv().await {
+            if let Piece::Rows(batch) = &piece {
+                let rows = add(&mut sums, batch);
+                tell(Step::Copying { table: batch.table, rows });
+            }
+            if pass.send(piece).await.is_err() {
+                break;
             }
         }
-        Ok(())
-    }
-
-    async fn queues(&self, copied: &mut Copied) -> Result<(), CopyError> {
-        let there = self.to.queues().await.map_err(CopyError::To)?;
-        let paused: HashSet<&str> =
-            there.iter().filter(|queue| queue.paused).map(|queue| queue.name.as_str()).collect();
-        for queue in self.from.queues().await.map_err(CopyError::From)? {
-            if queue.paused && !paused.contains(queue.name.as_str()) {
-                let now = Clock::System.now();
-                self.to.pause_queue(queue.name, true, by(), now).await.map_err(CopyError::To)?;
-                copied.queues_paused += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Compares every letter by the hash of all that is kept of it, and lets the other store count anew.
-    async fn verify(
-        &self,
-        copied: &mut Copied,
-        troubled: &HashSet<LetterId>,
-        tell: &mut (dyn FnMut(Step) + Send),
-    ) -> Result<(), CopyError> {
-        let entropy = Entropy::default();
-        let (mut differing, mut first) = (0, None);
-        let mut page = Pages::default();
-        while let Some(ids) = page.next(self.from).await.map_err(CopyError::From)? {
-            for ids in ids.chunks(limits::EXPORT_LETTERS_PER_READ) {
-                let ids: Vec<LetterId> = ids.iter().filter(|id| !troubled.contains(id)).copied().collect();
-                let here = self.from.export(ids.clone()).await.map_err(CopyError::From)?;
-                let there = self.to.export(ids).await.map_err(CopyError::To)?;
-                let hashes: HashMap<LetterId, [u8; 32]> =
-                    there.iter().map(|exported| (exported.letter.id, hash(exported))).collect();
-                for exported in &here {
-                    let id = exported.letter.id;
-                    let now = Clock::System.now();
-                    let expected = self.as_it_arrives(exported, &entropy, now);
-                    match expected.as_ref().map(|import| hash(&import.exported)) {
-                        Ok(expected) if hashes.get(&id) == Some(&expected) => copied.verified += 1,
-                        Ok(_) | Err(_) => {
-                            differing += 1;
-                            first.get_or_insert(id);
-                        }
-                    }
-                }
-                tell(Step::Verifying { letters: copied.verified });
-            }
-        }
-        if let Some(first) = first {
-            return Err(CopyError::Differs(differing, first));
-        }
-        let expected = copied.letters + copied.letters_known;
-        if copied.verified != expected {
-            return Err(CopyError::Missing { expected, found: copied.verified });
-        }
-        let books = self.to.ledger(LedgerBy::Recount).await.map_err(CopyError::To)?;
-        if books.difference() != 0 || books.wrong_counters != 0 {
-            return Err(CopyError::Books);
-        }
-        Ok(())
+        // Whoever waits at either end must see that this one has ended.
+        drop((sent, pass));
+    };
+    let (read, (), written) =
+        tokio::join!(from.copy_out(Plan::clone(plan), out), relay, to.copy_in(arriving));
+    let committed = written.map_err(CopyError::To)?;
+    read.map_err(CopyError::From)?;
+    match committed {
+        true => Ok(sums),
+        false => Err(CopyError::From(StoreError::Unavailable { doing: "copying", source: None })),
     }
 }
 
-fn hash(exported: &Exported) -> [u8; 32] {
-    Sha256::digest(letter::write(exported)).into()
-}
-
-fn by() -> Actor {
-    Actor { name: "store copy".into(), role: Role::Admin.name().into(), request: None }
-}
-
-/// All letters of a store, page by page, the longest dead first.
-#[derive(Default)]
-struct Pages {
-    after: Option<LastKey>,
-    ended: bool,
-}
-
-impl Pages {
-    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<LetterId>>, StoreError> {
-        if self.ended {
-            return Ok(None);
+async fn read_back(
+    store: &dyn Store,
+    plan: &Plan,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<Sums, CopyError> {
+    let (out, mut sent) = mpsc::channel(PIECES_UNDER_WAY);
+    let mut sums = Sums::new();
+    let relay = async {
+        while let Some(piece) = sent.recv().await {
+            if let Piece::Rows(batch) = &piece {
+                let rows = add(&mut sums, batch);
+                tell(Step::Comparing { table: batch.table, rows });
+            }
         }
-        let query = PageQuery {
-            filter: Filter::default(),
-            now: Clock::System.now(),
-            sort: Sort::DiedAtAsc,
-            limit: limits::EXPORT_LETTERS_PER_PAGE,
-            after: self.after.take(),
-            scan_max: PageQuery::SCAN_MAX,
-        };
-        let page = store.list(query).await?;
-        self.ended = page.next.is_none();
-        self.after = page.next;
-        Ok(Some(page.letters.into_iter().map(|letter| letter.id).collect()))
+    };
+    let (read, ()) = tokio::join!(store.copy_out(Plan::clone(plan), out), relay);
+    read.map_err(CopyError::To)?;
+    Ok(sums)
+}
+
+/// Rows and the sum of their hashes, which is the same in whatever order they come.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Sum {
+    rows: u64,
+    hashes: u128,
+}
+
+type Sums = BTreeMap<&'static str, Sum>;
+
+/// Adds the rows of a batch; returns how many there are of the table by now.
+fn add(sums: &mut Sums, batch: &Batch) -> u64 {
+    let sum = sums.entry(batch.table).or_default();
+    for row in &batch.rows {
+        sum.rows += 1;
+        sum.hashes = sum.hashes.wrapping_add(hash(row));
     }
+    sum.rows
+}
+
+/// Hashes each value behind its kind and length.
+fn hash(row: &[Value]) -> u128 {
+    let mut hash = Sha256::new();
+    let mut add = |kind: u8, bytes: &[u8]| {
+        hash.update([kind]);
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    for value in row {
+        match value {
+            Value::Null => add(0, &[]),
+            Value::Integer(number) => add(1, &number.to_be_bytes()),
+            Value::Text(text) => add(2, text.as_bytes()),
+            Value::Bytes(bytes) => add(3, bytes),
+        }
+    }
+    hash.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+}
+
+/// Both logs have to say the same, be it good or bad.
+async fn verify_audit(
+    from: &dyn Store,
+    to: &dyn Store,
+    key: &AuditKey,
+    copied: &mut Copied,
+) -> Result<(), CopyError> {
+    let here = audit::verify(from, key).await.map_err(CopyError::From)?;
+    let there = audit::verify(to, key).await.map_err(CopyError::To)?;
+    if here != there {
+        return Err(CopyError::Audit);
+    }
+    copied.audit_linked = Some(there.linked);
+    copied.audit_fault = there.fault.map(|fault| fault.kind);
+    Ok(())
 }

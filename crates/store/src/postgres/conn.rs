@@ -10,11 +10,13 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_postgres::Address;
 use tokio_postgres::Row;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::cell::{At, Bind, Uid};
 use super::failure::no_connection;
 use crate::StoreError;
+use crate::copy::Value;
 #[cfg(feature = "testing")]
 use crate::testing::plans;
 
@@ -134,6 +136,23 @@ impl Conn {
         let client = self.client()?;
         let statement = client.prepare_cached(sql).await?;
         Ok(client.query_raw(&statement, binds.iter().copied()).await?.map_err(StoreError::from))
+    }
+
+    /// The types of the columns that a statement returns.
+    pub async fn types(&self, sql: &str) -> Result<Vec<Type>, StoreError> {
+        let statement = self.client()?.prepare_cached(sql).await?;
+        Ok(statement.columns().iter().map(|column| column.type_().clone()).collect())
+    }
+
+    /// Runs a `copy … from stdin (format binary)` with these rows.
+    pub async fn copy_in(&self, sql: &str, types: &[Type], rows: &[Vec<Value>]) -> Result<(), StoreError> {
+        let sink = self.client()?.copy_in(sql).await?;
+        let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, types));
+        for row in rows {
+            writer.as_mut().write_raw(row.iter()).await?;
+        }
+        writer.finish().await?;
+        Ok(())
     }
 
     /// Runs a statement that was composed for one question: it is planned for its values, and not kept.

@@ -1,11 +1,12 @@
 //! Leadership: one instance does the periodic work. It holds a lock for as long as its session lives, so that another
-//! one takes over as soon as it is gone.
+//! one takes over as soon as it is gone. The same session holds the lock that keeps copies away from a store in use.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lazaret_core::limits;
-use lazaret_postgres::Address;
+use lazaret_postgres::{Address, place};
 use tokio::sync::Mutex;
 
 use super::cell::Cells;
@@ -29,6 +30,9 @@ impl std::fmt::Debug for Leader {
         f.debug_struct("Leader").field("address", &self.address).finish_non_exhaustive()
     }
 }
+
+/// Held by every server; a copy takes it alone.
+const SERVE: &str = "select pg_try_advisory_lock_shared(hashtextextended('lazaret copy', 0))";
 
 const TRY: &str = "select pg_try_advisory_lock(hashtextextended('lazaret leader', 0))";
 
@@ -67,7 +71,15 @@ impl Leader {
         let mut standing = match held.take() {
             Some(standing) => standing,
             None => {
-                Standing { session: Session::open(&self.address, limits::READ_MS_MAX).await?, leads: false }
+                let session = Session::open(&self.address, limits::READ_MS_MAX).await?;
+                if !session.client.query_one(SERVE, &[]).await?.cell(0)? {
+                    let folder = PathBuf::from(place(&self.address.config));
+                    return Err(StoreError::Held {
+                        folder,
+                        holder: "a copy of it that is being made".into(),
+                    });
+                }
+                Standing { session, leads: false }
             }
         };
         let late = |_| StoreError::Unavailable { doing: "asking who leads", source: None };

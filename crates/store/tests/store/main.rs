@@ -13,6 +13,7 @@ mod books;
 mod capture;
 mod cases;
 mod claims;
+mod copy;
 mod deaths;
 mod decisions;
 mod filters;

@@ -57,7 +57,7 @@ pub async fn put_in(rig: &Rig, exported: Vec<Exported>) -> Vec<Imported> {
 }
 
 /// A letter with two lives, several attempts, a hold and decisions.
-async fn lived(rig: &Rig) -> LetterId {
+pub async fn lived(rig: &Rig) -> LetterId {
     let first = Captured {
         attempts: vec![failed(at(-3_000), "reset"), failed(at(-1_000), "connection refused")],
         envelope: envelope(&[0, 255, 10, 0]),

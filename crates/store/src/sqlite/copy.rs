@@ -1,0 +1,247 @@
+//! The embedded store as source and target of a copy, over a connection of its own.
+
+use async_trait::async_trait;
+use lazaret_core::filter::words::indexed_text;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, ToSql};
+use tokio::sync::mpsc;
+
+use super::SqliteStore;
+use super::numbers::Numbers;
+use crate::StoreError;
+use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
+
+#[async_trait]
+impl CopyStore for SqliteStore {
+    async fn copy_schema(&self) -> Result<Schema, StoreError> {
+        self.readers.read(schema).await
+    }
+
+    fn copy_order(&self) -> Vec<&'static str> {
+        TABLES.to_vec()
+    }
+
+    async fn first_filled(&self) -> Result<Option<&'static str>, StoreError> {
+        self.readers.read(first_filled).await
+    }
+
+    async fn copy_out(&self, plan: Plan, out: mpsc::Sender<Piece>) -> Result<(), StoreError> {
+        let path = self.folder.database();
+        off_thread(move || send(&Connection::open(path)?, &plan, &out)).await
+    }
+
+    async fn copy_in(&self, mut pieces: mpsc::Receiver<Piece>) -> Result<bool, StoreError> {
+        let path = self.folder.database();
+        off_thread(move || receive(&Connection::open(path)?, &mut pieces)).await
+    }
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { doing: "copying", source: Some(Box::new(error)) })
+    })
+}
+
+/// The message index and the tables that it is kept in are derived.
+const COLUMNS: &str = "
+select t.name, c.name
+  from sqlite_schema t
+  join pragma_table_info(t.name) c
+ where t.type = 'table'
+   and t.name not like 'sqlite\\_%' escape '\\'
+   and t.name not like 'letter\\_words%' escape '\\'";
+
+fn schema(conn: &Connection) -> Result<Schema, StoreError> {
+    let mut schema = Schema::new();
+    let mut statement = conn.prepare(COLUMNS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        schema.entry(row.get(0)?).or_default().insert(row.get(1)?);
+    }
+    schema.entry("lives".into()).or_default().insert("position".into());
+    Ok(schema)
+}
+
+fn first_filled(conn: &Connection) -> Result<Option<&'static str>, StoreError> {
+    for table in TABLES.into_iter().filter(|table| *table != "meta") {
+        if conn.query_row(&format!("select exists (select 1 from {table})"), [], |row| row.get(0))? {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
+/// The table that the number in a row's `letter` is of, where that is no id.
+fn numbered_in(table: &str) -> Option<&'static str> {
+    match table {
+        "lives" | "attempts" => Some("dead_letter_queue"),
+        "trash_lives" | "trash_attempts" => Some("trash"),
+        _ => None,
+    }
+}
+
+fn select(table: &str, columns: &[String]) -> String {
+    let letters = numbered_in(table);
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|column| match column.as_str() {
+            "letter" if letters.is_some() => "l.id".to_owned(),
+            "position" if table == "lives" => "t.rowid".to_owned(),
+            column => format!("t.\"{column}\""),
+        })
+        .collect();
+    let columns = columns.join(", ");
+    match letters {
+        // In the order of capture.
+        Some(letters) => {
+            format!(
+                "select {columns} from {table} t cross join {letters} l on l.letter = t.letter order by t.rowid"
+            )
+        }
+        None if table == "meta" => format!("select {columns} from meta t where key not in {OWN_META}"),
+        None => format!("select {columns} from {table} t"),
+    }
+}
+
+fn send(conn: &Connection, plan: &Plan, out: &mpsc::Sender<Piece>) -> Result<(), StoreError> {
+    let snapshot = conn.unchecked_transaction()?;
+    for (table, columns) in plan.iter() {
+        let mut statement = conn.prepare(&select(table, columns))?;
+        let mut rows = statement.query([])?;
+        let mut batches = Batches::new(table, columns);
+        while let Some(row) = rows.next()? {
+            let values = (0..columns.len()).map(|at| value(row.get_ref(at)?)).collect::<Result<_, _>>()?;
+            if let Some(full) = batches.add(values)
+                && out.blocking_send(full).is_err()
+            {
+                return Ok(());
+            }
+        }
+        if out.blocking_send(batches.take()).is_err() {
+            return Ok(());
+        }
+    }
+    let positions = Positions {
+        events: sequence(conn, "events")?,
+        audit: sequence(conn, "audit")?,
+        lives: Numbers::read(conn)?.last_life(),
+        archive: sequence(conn, "archive")?,
+    };
+    drop(snapshot);
+    // Whoever went away knows why.
+    out.blocking_send(Piece::End(positions)).ok();
+    Ok(())
+}
+
+fn sequence(conn: &Connection, table: &str) -> Result<i64, StoreError> {
+    let found = conn.query_row("select seq from sqlite_sequence where name = ?1", [table], |row| row.get(0));
+    Ok(found.optional()?.unwrap_or(0))
+}
+
+fn value(value: ValueRef<'_>) -> Result<Value, StoreError> {
+    let wrong = || StoreError::Corrupt("a column holds what it cannot hold".into());
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        // PostgreSQL knows no NUL, and a copy is the same wherever it is.
+        ValueRef::Text(text) => {
+            Value::Text(std::str::from_utf8(text).map_err(|_| wrong())?.replace('\0', "\u{fffd}"))
+        }
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+        ValueRef::Real(_) => return Err(wrong()),
+    })
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Integer(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn receive(conn: &Connection, pieces: &mut mpsc::Receiver<Piece>) -> Result<bool, StoreError> {
+    // Rows may come before those that they refer to.
+    conn.execute_batch(
+        "pragma cache_size = -64000; pragma temp_store = memory; pragma foreign_keys = on;
+         begin immediate; pragma defer_foreign_keys = on;",
+    )?;
+    conn.set_prepared_statement_cache_capacity(TABLES.len() + 2);
+    let mut letters = 0;
+    while let Some(piece) = pieces.blocking_recv() {
+        match piece {
+            Piece::Rows(batch) => add(conn, &batch, &mut letters)?,
+            Piece::End(positions) => {
+                keep_positions(conn, letters, positions)?;
+                conn.execute_batch("commit")?;
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Letters get numbers in the order in which they arrive, live and removed ones in one row.
+fn add(conn: &Connection, batch: &Batch, letters: &mut i64) -> Result<(), StoreError> {
+    let is_letter = crate::copy::LETTER_TABLES.contains(&batch.table);
+    let is_live = batch.table == "dead_letter_queue";
+    let words = if is_live {
+        [batch.index("type")?, batch.index("error_type")?, batch.index("error_message")?]
+    } else {
+        [0; 3]
+    };
+    let mut insert = conn.prepare_cached(&insert(batch.table, &batch.columns))?;
+    for row in &batch.rows {
+        let mut binds: Vec<&dyn ToSql> = row.iter().map(|value| value as &dyn ToSql).collect();
+        if is_letter {
+            *letters += 1;
+            binds.push(letters);
+        }
+        insert.execute(binds.as_slice())?;
+        if is_live {
+            let [letter_type, error_type, message] = words.map(|at| row[at].text());
+            conn.prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
+                .execute((*letters, indexed_text(letter_type, error_type, message)))?;
+        }
+    }
+    Ok(())
+}
+
+fn insert(table: &str, columns: &[String]) -> String {
+    let letters = numbered_in(table);
+    let mut names: Vec<String> = Vec::with_capacity(columns.len() + 1);
+    let mut values: Vec<String> = Vec::with_capacity(columns.len() + 1);
+    for (column, n) in columns.iter().zip(1..) {
+        match (column.as_str(), letters) {
+            ("letter", Some(letters)) => {
+                values.push(format!("(select letter from {letters} where id = ?{n})"))
+            }
+            _ => values.push(format!("?{n}")),
+        }
+        let is_position = column == "position" && table == "lives";
+        names.push(if is_position { "rowid".to_owned() } else { format!("\"{column}\"") });
+    }
+    if crate::copy::LETTER_TABLES.contains(&table) {
+        names.push("letter".to_owned());
+        values.push(format!("?{}", columns.len() + 1));
+    }
+    format!("insert into {table} ({}) values ({})", names.join(", "), values.join(", "))
+}
+
+fn keep_positions(conn: &Connection, letters: i64, positions: Positions) -> Result<(), StoreError> {
+    let Positions { events, audit, lives, archive } = positions;
+    for (table, position) in [("events", events), ("audit", audit), ("archive", archive)] {
+        conn.execute("delete from sqlite_sequence where name = ?1", [table])?;
+        conn.execute("insert into sqlite_sequence (name, seq) values (?1, ?2)", (table, position))?;
+    }
+    conn.execute(
+        "insert or replace into meta (key, value) values ('numbers', ?1)",
+        [format!("[{letters},{lives}]")],
+    )?;
+    Ok(())
+}
