@@ -14,6 +14,12 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         "keeps the letters of the shared store; each test process starts its own server",
     ),
     need(
+        "PgBouncer",
+        &["pgbouncer", "/usr/sbin/pgbouncer"],
+        &["pgbouncer"],
+        "stands between PostgreSQL and the tests that are about poolers",
+    ),
+    need(
         "OpenSSL",
         &["openssl"],
         &["openssl"],

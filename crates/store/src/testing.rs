@@ -8,6 +8,7 @@
 
 pub mod own;
 pub mod plans;
+pub mod pooler;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;

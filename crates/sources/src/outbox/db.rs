@@ -6,7 +6,7 @@ use deadpool_postgres::{
     Client, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use lazaret_core::limits;
-use lazaret_postgres::Address;
+use lazaret_postgres::{Address, NoSession, require_sessions};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
@@ -53,6 +53,18 @@ impl Db {
     /// Host and database, for people.
     pub fn place(&self) -> String {
         format!("{:?}", self.address)
+    }
+
+    /// Fails if connections are no sessions.
+    pub async fn require_sessions(&self) -> Result<(), SourceError> {
+        let client = self.client().await?;
+        require_sessions(&client, &self.address).await.map_err(|error| match error {
+            NoSession::Unfit(unfit) => SourceError::Unfit(unfit.0),
+            NoSession::Failed(error) => failure::no_connection(PoolError::Backend(error)),
+            late @ NoSession::Late => {
+                SourceError::Unavailable { doing: "connecting to PostgreSQL", why: late.to_string() }
+            }
+        })
     }
 
     pub async fn client(&self) -> Result<Client, SourceError> {

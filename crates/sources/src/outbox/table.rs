@@ -52,6 +52,7 @@ pub(super) enum PayloadType {
 impl Table {
     /// Looks the table up and says everything that does not fit.
     pub async fn bind(db: &Db, config: &OutboxConfig) -> Result<Table, SourceError> {
+        db.require_sessions().await?;
         let catalogue = Catalogue::read(db, &config.table).await?;
         let mut wrong = Vec::new();
         if !matches!(catalogue.kind.as_str(), "r" | "p") {

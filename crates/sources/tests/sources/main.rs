@@ -9,6 +9,7 @@ mod doctor;
 mod layouts;
 mod mapping;
 mod order;
+mod pooler;
 mod redrive;
 mod relay;
 mod relay_kills;

@@ -1,5 +1,6 @@
 //! What PostgreSQL says when something fails, without the values of rows and without credentials.
 
+use lazaret_postgres::NoSession;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
@@ -34,6 +35,19 @@ pub(super) enum Kind {
 impl From<lazaret_postgres::Unfit> for StoreError {
     fn from(unfit: lazaret_postgres::Unfit) -> StoreError {
         StoreError::Unfit(unfit.0)
+    }
+}
+
+impl From<NoSession> for StoreError {
+    fn from(error: NoSession) -> StoreError {
+        match error {
+            NoSession::Unfit(unfit) => unfit.into(),
+            NoSession::Failed(error) => not_connected(error),
+            NoSession::Late => StoreError::Unavailable {
+                doing: "connecting to PostgreSQL",
+                source: Some(NoSession::Late.to_string().into()),
+            },
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lazaret_postgres::{Address, place};
+use lazaret_postgres::{Address, place, require_sessions};
 use tokio_postgres::Client;
 
 use super::cell::Cells;
@@ -40,6 +40,8 @@ const STEP_MS_MAX: u64 = 600_000;
 pub(super) async fn migrate(address: &Address) -> Result<(u32, u32), StoreError> {
     let session = Session::open(address, STEP_MS_MAX).await?;
     let client = &session.client;
+    // First of all: without sessions nothing below means what it says.
+    require_sessions(client, address).await?;
     check_server(client).await?;
     // Waiting for the first one is not a lock that took too long. The lock ends with the session.
     client

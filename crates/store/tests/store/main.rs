@@ -37,6 +37,7 @@ mod postgres_jobs;
 mod postgres_many;
 mod postgres_moves;
 mod postgres_opening;
+mod postgres_pooler;
 mod postgres_redrives;
 mod postgres_retention;
 mod postgres_trash;
