@@ -135,7 +135,9 @@ async fn main() {
     let mut config = OutboxConfig::new("orders", database.url(), TableName::parse("public.outbox").unwrap());
     config.relay = Some(RelayConfig { batch: BATCH, concurrency: 16, ..RelayConfig::default() });
     client.batch_execute("set search_path to public").await.unwrap();
-    client.batch_execute(&ddl(&config)).await.unwrap();
+    for step in ddl(&config) {
+        client.batch_execute(&step.sql).await.unwrap();
+    }
     let bench = Bench { client, config, rows };
     println!("{rows} rows of 1 KiB, batches of {BATCH}, triggers on, every commit synced");
     let single = bench.measure("bare loop, one statement", Bench::bare_single).await;

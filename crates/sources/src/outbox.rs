@@ -10,6 +10,7 @@ mod config;
 mod db;
 mod ddl;
 mod failure;
+mod key;
 mod name;
 mod notes;
 mod put_back;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
@@ -33,14 +35,20 @@ use crate::{Arrival, Finding, Receipt, Source, SourceError, SourceState};
 use capture::{Look, Remembered};
 pub use config::{Columns, Order, OutboxConfig, RelayConfig, Statuses};
 use db::Db;
-pub use ddl::ddl;
+pub use ddl::{Step, ddl, script};
 pub use name::{BadTableName, TableName};
 pub use put_back::{Lost, PutBack};
 pub use redrive::RowStatus;
-pub use relay::{Go, Point, Relay, Worked};
+pub use relay::{Go, Point, RefusedRow, Relay, Worked};
 pub use row::{DeadRow, KnownRow, judge_row};
 use table::Table;
 pub use tries::{TryLog, add_tries};
+
+/// An index that was broken off while it was built.
+const IS_INVALID: &str = "
+    select 1
+      from pg_catalog.pg_index i
+     where i.indexrelid = pg_catalog.to_regclass($1::text) and not i.indisvalid";
 
 /// One outbox. Connects when it is used.
 pub struct Outbox {
@@ -91,16 +99,54 @@ impl Outbox {
         self.table().await.map(|_| ())
     }
 
-    /// Makes the table with all that belongs to it, in one transaction. What is there stays.
-    pub async fn init(&self) -> Result<(), SourceError> {
-        let client = self.db.client().await?;
-        let statements = format!("begin;\n{}\ncommit", ddl(&self.config));
-        let made = client.batch_execute(&statements).await;
-        if made.is_err() {
-            // A connection whose transaction failed is of no use to the next one.
-            client.batch_execute("rollback").await.ok();
+    /// Makes the table with all that belongs to it, step by step. What is there stays. `begins` is told of each step.
+    pub async fn init(&self, mut begins: impl FnMut(&Step)) -> Result<(), SourceError> {
+        const DOING: &str = "making the table";
+        let table = self.bind_again().await.ok();
+        let (session, _) = self.db.listen().await?;
+        // An index of a large table takes its time, and waits for transactions that are older than it.
+        let run = async |sql: &str| {
+            session.client.batch_execute(sql).await.map_err(|error| failure::of(DOING, &error))
+        };
+        run("set statement_timeout to 0").await?;
+        for step in ddl::steps(&self.config, table.as_deref()) {
+            begins(&step);
+            match &step.index {
+                Some(index) => {
+                    run("set lock_timeout to 0").await?;
+                    let rows = session.query(DOING, IS_INVALID, &[&index.sql()]).await?;
+                    if !rows.is_empty() {
+                        run(&format!("drop index concurrently {}", index.sql())).await?;
+                    }
+                }
+                None => run(&format!("set lock_timeout to {}", limits::OUTBOX_LOCK_MS_MAX)).await?,
+            }
+            run(&step.sql).await?;
         }
-        made.map_err(|error| failure::of("making the table", &error))
+        *locked(&self.table) = None;
+        Ok(())
+    }
+
+    /// How the database would carry out the statements that find the next rows of aggregates, carried out in fact.
+    #[cfg(feature = "testing")]
+    pub async fn explain_claim(&self) -> Result<String, SourceError> {
+        let table = self.table().await?;
+        let none: Option<String> = None;
+        let mut plans = String::new();
+        let ordered = table.statements.relay.as_ref().and_then(|relay| relay.ordered.as_ref());
+        let Some(relay::Ordered::ByIndex { heads, lanes }) = ordered else { return Ok(plans) };
+        let (visits, skipped, lane) = (200_i64, Vec::<String>::new(), 100_i64);
+        let (ids, types) = (vec!["hot"], vec!["order"]);
+        let asked: [(&str, Vec<db::Bind<'_>>); 2] =
+            [(heads, vec![&visits, &none, &none, &skipped]), (lanes, vec![&ids, &types, &lane, &skipped])];
+        for (sql, binds) in asked {
+            let explain = format!("explain (analyze, buffers, costs off, timing off) {sql}");
+            for row in self.db.query("explaining", &explain, &binds).await? {
+                plans.push_str(db::cell(&row, 0)?);
+                plans.push('\n');
+            }
+        }
+        Ok(plans)
     }
 
     /// The table, looked up once.

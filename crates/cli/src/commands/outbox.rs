@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use lazaret_server::config::{Config, OutboxSource, Overrides};
-use lazaret_sources::outbox::{Outbox, ddl};
+use lazaret_sources::outbox::{Outbox, Step, ddl, script};
 use serde_json::json;
 
 use super::config;
@@ -13,7 +13,7 @@ use crate::output::{Format, Screen, escape};
 
 #[derive(Subcommand, Debug)]
 pub enum OutboxCommand {
-    /// Make the table, its indexes and the trigger that tells of dead rows; what is there stays
+    /// Make the table, its indexes and its triggers, without blocking the application; what is there stays
     #[command(after_help = EXAMPLES)]
     Init(InitArgs),
 }
@@ -39,8 +39,8 @@ pub async fn run(command: OutboxCommand, screen: &mut Screen) -> anyhow::Result<
     let OutboxCommand::Init(args) = command;
     let config = config::load(args.config, Overrides::default())?;
     let OutboxSource { outbox, .. } = find(&config, &args.source)?;
-    let statements = ddl(outbox);
     if args.print {
+        let statements = script(&ddl(outbox));
         match screen.format {
             Format::Json => screen.json(&json!({ "sql": statements }).to_string())?,
             Format::Text => screen.write(statements.as_bytes())?,
@@ -48,10 +48,18 @@ pub async fn run(command: OutboxCommand, screen: &mut Screen) -> anyhow::Result<
         return Ok(Outcome::Done);
     }
     let made = Outbox::new(outbox.clone()).map_err(|error| Failure::failed(error.to_string()))?;
-    made.init().await.map_err(|error| {
-        Failure::failed(error.to_string()).hint(
-            "whoever connects needs the right to make tables there; --print gives the statements to someone who has it",
-        )
+    let is_text = screen.format == Format::Text;
+    let begins = |step: &Step| {
+        if is_text {
+            eprintln!("making {}", escape::line(&step.about));
+        }
+    };
+    made.init(begins).await.map_err(|error| {
+        let hint = match error.passes() {
+            true => "run it again: what is made stays, and an index that was not completed is made anew",
+            false => "the user of the source needs the right to make tables; --print gives the statements to someone who has it",
+        };
+        Failure::failed(error.to_string()).hint(hint)
     })?;
     let table = outbox.table.to_string();
     match screen.format {

@@ -67,3 +67,18 @@ pub const OUTBOX_COUNT_MAX: i64 = 10_000;
 /// How long the failed deliveries of a row are kept that is neither delivered nor captured again: as long as the floor of
 /// retention, 90 days.
 pub const RELAY_TRIES_KEPT_MS: i64 = 90 * 86_400_000;
+/// Events of one aggregate that a relay claims at once: enough to outweigh the cost of a claim, few enough that giving them
+/// back behind a failure is cheap.
+pub const RELAY_LANE_ROWS_MAX: usize = 100;
+
+/// Aggregates that one statement of a claim visits, and one claim in all: beyond that the next claim goes on.
+pub const RELAY_HEADS_PAGE_MIN: usize = 50;
+pub const RELAY_HEADS_PAGE_MAX: usize = 2_000;
+pub const RELAY_HEADS_VISITED_MAX: usize = 20_000;
+
+/// KiB of payloads above 16 KiB that one relay holds in memory; a larger payload is delivered alone.
+pub const RELAY_LARGE_BODIES_KIB_MAX: u32 = 32 * 1024;
+
+/// Rows that the database refuses to change: how many are left out of claims, and for how long.
+pub const RELAY_REFUSED_ROWS_MAX: usize = 1_000;
+pub const RELAY_REFUSED_MS: u64 = 600_000;

@@ -40,7 +40,9 @@ impl Shop {
         tokio::spawn(connection);
         let config = config(&url, &receiver);
         let outbox = config.sources["shop"].outbox.as_ref().unwrap();
-        database.batch_execute(&ddl(&outbox.outbox)).await.unwrap();
+        for step in ddl(&outbox.outbox) {
+            database.batch_execute(&step.sql).await.unwrap();
+        }
         database
             .batch_execute("create table orders (id text primary key, total numeric not null)")
             .await

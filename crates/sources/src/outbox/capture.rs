@@ -193,7 +193,11 @@ fn take_note(
     match note.dead {
         Dead::Rows(keys) => {
             for key in keys {
-                note_one(noted, overflowed, key, limits::OUTBOX_PAYLOAD_BYTES_GUESSED);
+                match connection.table.key.fits(&key) {
+                    true => note_one(noted, overflowed, key, limits::OUTBOX_PAYLOAD_BYTES_GUESSED),
+                    // A trigger from before the table's key was known in full: a sweep finds the row.
+                    false => *overflowed = true,
+                }
             }
         }
         Dead::Many => *overflowed = true,

@@ -94,6 +94,11 @@ impl Catalogue {
         self.columns.iter().find(|column| column.name == name)
     }
 
+    /// Nothing for zero, which stands for an expression in an index.
+    pub fn by_number(&self, number: i16) -> Option<&Column> {
+        self.columns.iter().find(|column| column.number == number)
+    }
+
     /// The table as it stands in a statement.
     pub fn sql(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))

@@ -5,6 +5,7 @@ use lazaret_core::limits;
 use super::catalogue::{Catalogue, Column};
 use super::db::cell;
 use super::failure;
+use super::relay::Ordered;
 use super::table::Table;
 use super::{Outbox, now};
 use crate::{Finding, SourceError};
@@ -85,28 +86,18 @@ fn layout(outbox: &Outbox, table: &Table) -> Vec<Finding> {
     let (config, catalogue) = (&outbox.config, &table.catalogue);
     let mut findings = Vec::new();
     let column = |name: &str| catalogue.column(name);
-    if let Some(id) = column(&config.columns.id) {
-        let alone = catalogue.indexes.iter().any(|index| index.unique && index.columns == [id.number]);
-        if !alone {
-            findings.push(Finding::warning(
-                format!("column {:?} is unique only together with others", id.name),
-                "see that no id is used twice: a redrive puts back every row of its id",
-            ));
-        }
-    }
     if let Some(status) = column(&config.columns.status) {
         findings.push(index_finding(catalogue, status, "dead and due rows"));
     }
-    let relays = config.relay.is_some();
-    if let Some(aggregate) = config.columns.aggregate_id.as_deref().and_then(column).filter(|_| relays) {
-        let leads = catalogue.indexes.iter().any(|index| index.columns.first() == Some(&aggregate.number));
-        findings.push(match leads {
-            true => Finding::ok("an index keeps the events of an aggregate in order"),
-            false => Finding::warning(
-                format!("no index begins with {:?}", aggregate.name),
-                "make it (lazaret outbox init --print): each claim looks for earlier events of its aggregate",
-            ),
-        });
+    match table.statements.relay.as_ref().and_then(|relay| relay.ordered.as_ref()) {
+        Some(Ordered::ByIndex { .. }) => {
+            findings.push(Finding::ok("an index keeps the events of an aggregate in order"));
+        }
+        Some(Ordered::ByPass { .. }) => findings.push(Finding::warning(
+            "no index holds the unprocessed events of each aggregate in order: each claim reads all of them",
+            "make it (lazaret outbox init), without blocking writers",
+        )),
+        None => {}
     }
     let times = ["created_at", "next_attempt_at", "processed_at"];
     for (what, name) in config.columns.all().into_iter().filter(|(what, _)| times.contains(what)) {

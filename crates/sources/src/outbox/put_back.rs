@@ -61,28 +61,31 @@ impl Outbox {
 
 /// Takes each column that was kept and is still there; the others get what the table gives to new rows.
 fn insert(table: &Table, kept: &BTreeMap<String, &RawValue>) -> String {
+    let key = table.key.assigned("$1::text");
     let columns: Vec<String> = table
         .catalogue
         .columns
         .iter()
         .filter(|column| !column.generated && kept.contains_key(&column.name))
         .map(|column| quoted(&column.name))
-        .filter(|name| ![&table.columns.id, &table.columns.payload, &table.columns.status].contains(&name))
+        .filter(|name| ![&table.columns.payload, &table.columns.status].contains(&name))
+        .filter(|name| key.iter().all(|(column, _)| column != name))
         .collect();
     let listed = |prefix: &str| columns.iter().map(|name| format!(", {prefix}{name}")).collect::<String>();
     format!(
-        "insert into {sql} ({id}, {status}, {payload}{columns})
+        "insert into {sql} ({key_columns}, {status}, {payload}{columns})
          overriding system value
-         select ($1::text)::{cast}, {dead}, {bound}{values}
+         select {key_values}, {dead}, {bound}{values}
            from pg_catalog.json_populate_record(null::{sql}, ($3::text)::json) as kept
          on conflict do nothing
-         returning {id}::text",
+         returning {key_text}",
         sql = table.sql,
-        id = table.columns.id,
+        key_columns = key.iter().map(|(column, _)| column.as_str()).collect::<Vec<_>>().join(", "),
+        key_values = key.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", "),
+        key_text = table.key.text(""),
         status = table.columns.status,
         payload = table.columns.payload,
         columns = listed(""),
-        cast = table.key.cast,
         dead = table.statuses.dead_letter,
         bound = bound_payload(table, 2),
         values = listed("kept."),

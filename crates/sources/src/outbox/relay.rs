@@ -5,26 +5,33 @@
 //! repetition by.
 
 mod claim;
+mod refused;
 mod settle;
+mod statements;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Fuse, FusedFuture};
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use lazaret_core::attempt::LetterError;
 use lazaret_core::class::ClassRules;
+use lazaret_core::limits;
+use tokio::sync::Semaphore;
 
 use super::config::RelayConfig;
-use super::statements::RelayStatements;
 use super::table::Table;
 use super::tries::TryLog;
 use super::{Outbox, locked, now};
 use crate::SourceError;
 use crate::sink::{Sink, Sunk};
-use claim::Claimed;
-use settle::Settled;
+use claim::{Aggregate, Batch, Claimed};
+pub use refused::RefusedRow;
+use refused::RefusedRows;
+use settle::{Outcome, Settled};
+pub(super) use statements::{Ordered, RelayStatements};
 
 /// A relay of one outbox. Any number may work on one table.
 pub struct Relay {
@@ -35,8 +42,16 @@ pub struct Relay {
     /// Where the errors of failed deliveries are kept; without it a row's last one is all that is known.
     tries: Option<Arc<dyn TryLog>>,
     hook: Hook,
-    /// When stuck rows were looked for last.
+    /// When expired claims were looked for last.
     looked_at: Mutex<Option<Instant>>,
+    /// The aggregate that the last claim ended with: the next one goes on behind it, so that each has its turn.
+    claimed_up_to: Mutex<Option<Aggregate>>,
+    /// Whether the next claim begins with rows of no aggregate.
+    free_first: AtomicBool,
+    refused: Mutex<RefusedRows>,
+    /// KiB of large bodies that may be in memory.
+    large_bodies: Semaphore,
+    is_stopping: AtomicBool,
 }
 
 /// What one tick did.
@@ -48,12 +63,16 @@ pub struct Worked {
     pub died: u64,
     /// Given back without a try.
     pub released: u64,
-    /// Claims that were over before what became of them was written: these come again.
+    /// Claims that expired before their outcome was recorded: these rows come again.
     pub lost: u64,
-    /// Rows of others whose claim was over.
+    /// Rows that the database refuses to change: these stay as they are.
+    pub refused: u64,
+    /// Rows of others whose claim expired.
     pub taken_back: u64,
     /// When the next row is due, if that is known.
     pub next_due_ms: Option<u64>,
+    /// Whether there may be due rows that were not looked at.
+    is_partial: bool,
     /// How many notifications had come before the claim.
     heard: u64,
 }
@@ -98,6 +117,8 @@ impl Worked {
         self.died += more.died;
         self.released += more.released;
         self.lost += more.lost;
+        self.refused += more.refused;
+        self.is_partial |= more.is_partial;
     }
 }
 
@@ -114,6 +135,11 @@ impl Relay {
             tries: None,
             hook: Arc::new(|_| Go::On),
             looked_at: Mutex::default(),
+            claimed_up_to: Mutex::default(),
+            free_first: AtomicBool::new(false),
+            refused: Mutex::default(),
+            large_bodies: Semaphore::new(limits::RELAY_LARGE_BODIES_KIB_MAX as usize),
+            is_stopping: AtomicBool::new(false),
         })
     }
 
@@ -122,7 +148,7 @@ impl Relay {
         Relay { tries: Some(tries), ..self }
     }
 
-    /// The relay with a way to stop it at a point, for tests of crashes.
+    /// A relay that a test can stop at a point, as a crash would.
     pub fn with_hook(self, hook: impl Fn(Point) -> Go + Send + Sync + 'static) -> Relay {
         Relay { hook: Arc::new(hook), ..self }
     }
@@ -141,33 +167,30 @@ impl Relay {
         let statements = relay_statements(&table)?;
         let mut worked = Worked { heard, ..Worked::default() };
         let begun = Instant::now();
-        let claimed = claim::claim(self, &table, statements).await?;
-        if claimed.len() < self.config.batch {
-            self.carry_out(statements, claimed, begun, &mut worked).await?;
+        let batch = claim::claim(self, &table, statements).await?;
+        if batch.rows() < self.config.batch {
+            self.carry_out(statements, batch, begun, &mut worked).await?;
         } else {
             // There is more: it is claimed while this is delivered, so that neither side waits for the other.
             let mut more = Worked::default();
             let beside = async {
                 let begun = Instant::now();
-                let claimed = claim::claim(self, &table, statements).await?;
-                self.carry_out(statements, claimed, begun, &mut more).await
+                let batch = claim::claim(self, &table, statements).await?;
+                self.carry_out(statements, batch, begun, &mut more).await
             };
-            // Both come to their ends, or what one has delivered would not be written down because of the other.
-            let (one, other) = tokio::join!(self.carry_out(statements, claimed, begun, &mut worked), beside);
-            one.and(other)?;
+            // Both come to their ends, or what one has delivered would not be recorded because of the other.
+            let (one, other) = tokio::join!(self.carry_out(statements, batch, begun, &mut worked), beside);
             worked.add(&more);
+            one.and(other)?;
         }
         // Whoever has a full batch has better things to do, but not for ever.
         if worked.claimed < self.config.batch as u64 || self.is_time_to_look() {
             *locked(&self.looked_at) = Some(Instant::now());
-            let batch = self.config.batch as i64;
-            let rows =
-                self.outbox.db.query("taking back stuck rows", &statements.take_back, &[&batch]).await?;
-            worked.taken_back = rows.len() as u64;
+            worked.taken_back = settle::take_back(self, statements).await?;
             if worked.taken_back > 0 {
                 tracing::warn!(
                     source = self.outbox.config.name,
-                    "{} rows were stuck in processing and are tried again",
+                    "the claims of {} rows expired; each counts as a failed try",
                     worked.taken_back
                 );
             }
@@ -184,46 +207,86 @@ impl Relay {
         locked(&self.looked_at).is_none_or(|at| at.elapsed() >= every)
     }
 
-    /// Delivers rows that are claimed, and writes down what became of each as it comes.
+    /// Delivers rows that are claimed, and records what became of each as it comes. When that cannot be recorded, no further
+    /// delivery begins, those under way come to their ends, and their outcomes are tried to be recorded once more.
     async fn carry_out(
         &self,
         statements: &RelayStatements,
-        claimed: Vec<Claimed>,
+        batch: Batch,
         begun: Instant,
         worked: &mut Worked,
     ) -> Result<(), SourceError> {
-        worked.claimed += claimed.len() as u64;
-        if claimed.is_empty() {
+        let Batch { lanes, out_of_order, is_partial } = batch;
+        worked.is_partial |= is_partial;
+        worked.claimed += (lanes.iter().map(Vec::len).sum::<usize>() + out_of_order.len()) as u64;
+        let released = |row: Claimed| row.settled(Outcome::Released { delay_ms: 0 });
+        let mut waiting: Vec<Settled> = out_of_order.into_iter().map(released).collect();
+        if lanes.is_empty() && waiting.is_empty() {
             return Ok(());
         }
         self.reached(Point::Claimed)?;
-        let mut done = stream::iter(claimed)
-            .map(|row| self.deliver(row, begun))
-            .buffer_unordered(self.config.concurrency)
+        let failed = AtomicBool::new(false);
+        let lanes = lanes.into_iter().map(|rows| Box::pin(self.lane(rows, begun, &failed)));
+        let mut done = stream::iter(lanes)
+            .flatten_unordered(self.config.concurrency)
             .ready_chunks(self.config.batch)
             .fuse();
-        // Deliveries go on while something is written, and what comes meanwhile is written together.
-        let mut waiting = Vec::new();
+        // Deliveries go on while something is recorded, and what comes meanwhile is recorded together.
         let mut writing = Fuse::terminated();
+        let mut first_error = None;
         loop {
-            if writing.is_terminated() && !waiting.is_empty() {
+            let may_write = first_error.is_none() || done.is_done();
+            if writing.is_terminated() && !waiting.is_empty() && may_write {
                 self.reached(Point::Delivered)?;
-                writing = Box::pin(settle::settle(self, statements, std::mem::take(&mut waiting))).fuse();
+                let mut settled = std::mem::take(&mut waiting);
+                writing = Box::pin(async move {
+                    let written = settle::settle(self, statements, &mut settled).await;
+                    (settled, written)
+                })
+                .fuse();
             }
             tokio::select! {
                 Some(settled) = done.next() => waiting.extend(settled),
-                written = &mut writing, if !writing.is_terminated() => {
-                    worked.add(&written?);
-                    self.reached(Point::Settled)?;
-                }
-                else => return Ok(()),
+                (settled, written) = &mut writing, if !writing.is_terminated() => match written {
+                    Ok(written) => {
+                        worked.add(&written);
+                        self.reached(Point::Settled)?;
+                    }
+                    Err(error) if first_error.is_some() => return Err(error),
+                    Err(error) => {
+                        failed.store(true, Ordering::Relaxed);
+                        first_error = Some(error);
+                        waiting.extend(settled);
+                    }
+                },
+                else => break,
             }
         }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    /// Delivers rows one after the other. Behind one that was not delivered the others are given back: its outcome has to be
+    /// recorded before they may go out.
+    fn lane<'a>(
+        &'a self,
+        rows: Vec<Claimed>,
+        begun: Instant,
+        failed: &'a AtomicBool,
+    ) -> impl Stream<Item = Settled> + 'a {
+        stream::unfold((rows.into_iter(), true), move |(mut rows, goes_on)| async move {
+            let mut row = rows.next()?;
+            let outcome = match goes_on && !failed.load(Ordering::Relaxed) {
+                true => self.deliver(&mut row, begun).await,
+                false => Outcome::Released { delay_ms: 0 },
+            };
+            let goes_on = outcome == Outcome::Delivered;
+            Some((row.settled(outcome), (rows, goes_on)))
+        })
     }
 
     /// Waits until there may be something to do after a tick: something was notified, is due, or could have been missed.
     pub async fn wait(&self, worked: &Worked) {
-        if worked.claimed > 0 || worked.taken_back > 0 {
+        if worked.claimed > 0 || worked.taken_back > 0 || worked.is_partial {
             return;
         }
         let mut due = self.outbox.due.subscribe();
@@ -241,12 +304,57 @@ impl Relay {
         self.sink.as_ref()
     }
 
+    /// Begins no further delivery: the next outcomes are those of deliveries under way. For a shutdown.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Rows that the database refuses to change, with its reason.
+    pub fn refused_rows(&self) -> Vec<RefusedRow> {
+        locked(&self.refused).list()
+    }
+
+    fn refused_keys(&self) -> Vec<String> {
+        locked(&self.refused).keys(Instant::now())
+    }
+
+    fn refuse(&self, key: &str, why: &str) {
+        tracing::error!(
+            source = self.outbox.config.name,
+            "the database refuses to change row {key}, which stays as it is: {why}"
+        );
+        locked(&self.refused).add(key, why, Instant::now());
+    }
+
+    fn takes_free_first(&self) -> bool {
+        self.free_first.fetch_xor(true, Ordering::Relaxed)
+    }
+
     /// Delivers one row, if its claim lasts.
-    async fn deliver(&self, row: Claimed, begun: Instant) -> Settled {
+    async fn deliver(&self, row: &mut Claimed, begun: Instant) -> Outcome {
         let claim = Duration::from_millis(self.config.stuck_after_ms);
+        let not_now = Outcome::Released { delay_ms: limits::RETRY_DELAY_MS_MIN };
+        // A body waits for room while others are delivered.
+        let _room = match row.body_left_out {
+            Some(bytes) => {
+                let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
+                let kib = kib.min(limits::RELAY_LARGE_BODIES_KIB_MAX);
+                self.large_bodies.acquire_many(kib).await.ok()
+            }
+            None => None,
+        };
         // Half of the claim is for the delivery: what begins later could end when it is somebody else's.
-        if begun.elapsed() > claim / 2 {
-            return row.settled(Sunk::Unsent, now(), Duration::ZERO);
+        if begun.elapsed() > claim / 2 || self.is_stopping.load(Ordering::Relaxed) {
+            return not_now;
+        }
+        if row.body_left_out.is_some() {
+            match self.outbox.body(&row.delivery.idempotency_key).await {
+                Ok(Some((content_type, body))) => {
+                    (row.delivery.content_type, row.delivery.body) = (content_type, body);
+                }
+                // The row is gone, or the database cannot be asked now: settling it shows which.
+                Ok(None) | Err(_) => return not_now,
+            }
         }
         let (at, delivering) = (now(), Instant::now());
         let sunk = match tokio::time::timeout(claim / 2, self.sink.deliver(&row.delivery)).await {
@@ -257,7 +365,15 @@ impl Relay {
                 ..LetterError::default()
             })),
         };
-        row.settled(sunk, at, delivering.elapsed())
+        row.delivery.body = bytes::Bytes::new();
+        match sunk {
+            Sunk::Delivered => Outcome::Delivered,
+            Sunk::Unsent => not_now,
+            Sunk::Failed(error) => {
+                let took_ms = u64::try_from(delivering.elapsed().as_millis()).ok();
+                self.failed(row, *error, at, took_ms)
+            }
+        }
     }
 
     fn reached(&self, point: Point) -> Result<(), SourceError> {
@@ -270,6 +386,16 @@ impl Relay {
 
 fn relay_statements(table: &Table) -> Result<&RelayStatements, SourceError> {
     table.statements.relay.as_ref().ok_or_else(|| SourceError::Unfit("no relay is configured".to_owned()))
+}
+
+impl Outbox {
+    /// The payload of a row as it is now; nothing if there is no such row.
+    async fn body(&self, key: &str) -> Result<Option<(&'static str, bytes::Bytes)>, SourceError> {
+        let table = self.table().await?;
+        let statements = relay_statements(&table)?;
+        let rows = self.db.query("fetching a payload", &statements.body, &[&key]).await?;
+        rows.first().map(|row| super::row::payload(row, 0, table.payload)).transpose()
+    }
 }
 
 impl fmt::Debug for Relay {

@@ -3,6 +3,7 @@
 use super::catalogue::{Catalogue, Column};
 use super::config::{Columns, OutboxConfig, Statuses};
 use super::db::{Db, cell};
+use super::key::{RowKey, can_be_id};
 use super::name::{literal, quoted};
 use super::statements::Statements;
 use crate::SourceError;
@@ -19,26 +20,11 @@ pub(super) struct Table {
     pub statuses: Statuses,
     /// The words as they are.
     pub words: Statuses,
-    pub key: KeyType,
+    pub key: RowKey,
     pub payload: PayloadType,
     /// Characters of an error that a row holds.
     pub error_chars_max: Option<usize>,
     pub statements: Statements,
-}
-
-/// What rows are told apart by.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct KeyType {
-    pub kind: KeyKind,
-    /// The type as it is written in a cast.
-    pub cast: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum KeyKind {
-    Uuid,
-    Number { bits: u32 },
-    Text,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,15 +51,7 @@ impl Table {
             }
         }
         if let (true, Some(id)) = (wrong.is_empty(), catalogue.column(&config.columns.id)) {
-            let unique = |index: &super::catalogue::Index| {
-                index.unique && index.condition.is_none() && index.columns.contains(&id.number)
-            };
-            if !catalogue.indexes.iter().any(unique) {
-                wrong.push(format!(
-                    "column {:?} is not unique: a redrive could put back more than one row",
-                    id.name
-                ));
-            }
+            wrong.extend(RowKey::find(&catalogue, id).err());
         }
         let status = catalogue.column(&config.columns.status);
         if let (true, Some(status)) = (wrong.is_empty(), status) {
@@ -88,7 +66,7 @@ impl Table {
     /// `None` if a mapped column is missing, which was looked at before.
     fn of(catalogue: Catalogue, config: &OutboxConfig) -> Option<Table> {
         let id = catalogue.column(&config.columns.id)?;
-        let key = KeyType { kind: key_kind(id)?, cast: id.cast.clone() };
+        let key = RowKey::find(&catalogue, id).ok()?;
         let payload = payload_type(catalogue.column(&config.columns.payload)?)?;
         let error_chars_max = catalogue.column(&config.columns.last_error)?.chars_max;
         let columns = quoted_columns(&config.columns);
@@ -128,28 +106,6 @@ impl Table {
     }
 }
 
-impl KeyType {
-    /// Whether a text can be a key: one that cannot names no row.
-    pub fn fits(&self, text: &str) -> bool {
-        match self.kind {
-            KeyKind::Uuid => is_uuid(text),
-            KeyKind::Number { bits: 16 } => text.parse::<i16>().is_ok(),
-            KeyKind::Number { bits: 32 } => text.parse::<i32>().is_ok(),
-            KeyKind::Number { .. } => text.parse::<i64>().is_ok(),
-            KeyKind::Text => !text.contains('\0'),
-        }
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match dash(at) {
-            true => byte == b'-',
-            false => byte.is_ascii_hexdigit(),
-        })
-}
-
 fn quoted_columns(columns: &Columns) -> Columns {
     let some = |name: &Option<String>| name.as_deref().map(quoted);
     Columns {
@@ -173,7 +129,7 @@ fn quoted_columns(columns: &Columns) -> Columns {
 /// Why a column cannot be what it is mapped to.
 fn misfit(what: &str, column: &Column) -> Option<String> {
     let (fits, wanted) = match what {
-        "id" => (key_kind(column).is_some(), "uuid, smallint, integer, bigint, text or varchar"),
+        "id" => (can_be_id(column), "uuid, smallint, integer, bigint, text or varchar"),
         "payload" => (payload_type(column).is_some(), "json, jsonb, text, varchar or bytea"),
         "retry_count" | "max_retries" => {
             (matches!(column.base.as_str(), "int2" | "int4" | "int8"), "smallint, integer or bigint")
@@ -200,17 +156,6 @@ fn misfit(what: &str, column: &Column) -> Option<String> {
     // Putting a letter back sets it to null.
     (what == "last_error" && column.not_null)
         .then(|| format!("column {:?} may not be null, and {what} has to be emptied", column.name))
-}
-
-fn key_kind(column: &Column) -> Option<KeyKind> {
-    match column.base.as_str() {
-        "uuid" => Some(KeyKind::Uuid),
-        "int2" => Some(KeyKind::Number { bits: 16 }),
-        "int4" => Some(KeyKind::Number { bits: 32 }),
-        "int8" => Some(KeyKind::Number { bits: 64 }),
-        "text" | "varchar" => Some(KeyKind::Text),
-        _ => None,
-    }
 }
 
 fn payload_type(column: &Column) -> Option<PayloadType> {
@@ -267,28 +212,4 @@ async fn misfit_words(
         }
     }
     Ok(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_fits_its_type() {
-        let key = |kind| KeyType { kind, cast: String::new() };
-        let cases = [
-            (KeyKind::Uuid, "019a8b1c-7e00-7000-8000-000000000000", true),
-            (KeyKind::Uuid, "019a8b1c7e0070008000000000000000", false),
-            (KeyKind::Uuid, "7", false),
-            (KeyKind::Number { bits: 64 }, "9223372036854775807", true),
-            (KeyKind::Number { bits: 64 }, "9223372036854775808", false),
-            (KeyKind::Number { bits: 32 }, "2147483648", false),
-            (KeyKind::Number { bits: 16 }, "40000", false),
-            (KeyKind::Text, "anything", true),
-            (KeyKind::Text, "a\0", false),
-        ];
-        for (kind, text, fits) in cases {
-            assert_eq!(key(kind).fits(text), fits, "{kind:?} {text}");
-        }
-    }
 }

@@ -8,6 +8,7 @@ use lazaret_sources::sink::Sink;
 use lazaret_sources::{Arrival, Source};
 use lazaret_store::testing::TestDatabase;
 use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row};
 
@@ -24,7 +25,7 @@ impl App {
     /// An application with an outbox of the standard layout, made by the statements that operators get.
     pub async fn start() -> App {
         let app = App::bare().await;
-        app.run(&ddl(&app.config)).await;
+        app.make_table().await;
         app
     }
 
@@ -53,6 +54,13 @@ impl App {
         Relay::new(self.outbox(), sink, ClassRules::default()).unwrap()
     }
 
+    /// Makes the table by the statements that operators get.
+    pub async fn make_table(&self) {
+        for step in ddl(&self.config) {
+            self.run(&step.sql).await;
+        }
+    }
+
     /// Runs statements that bind nothing.
     pub async fn run(&self, sql: &str) {
         let client = self.client().await;
@@ -61,10 +69,18 @@ impl App {
     }
 
     pub async fn rows(&self, sql: &str, binds: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
-        let client = self.client().await;
-        let rows = client.query(sql, binds).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let mut client = self.client().await;
+        let mut rows = client.query(sql, binds).await;
+        if rows
+            .as_ref()
+            .is_err_and(|error| error.is_closed() || error.code() == Some(&SqlState::ADMIN_SHUTDOWN))
+        {
+            // A test cut all connections, and this one did not know yet.
+            client = connect(&self.config.url).await;
+            rows = client.query(sql, binds).await;
+        }
         *self.client.lock().await = Some(client);
-        rows
+        rows.unwrap_or_else(|error| panic!("{sql}: {error:?}"))
     }
 
     /// One text; null is `-`.

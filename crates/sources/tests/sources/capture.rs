@@ -133,7 +133,7 @@ async fn a_row_of_another_table_tells_nothing() {
     let app = App::start().await;
     let mut other = App::at(&app.config.url);
     other.config.table.name = "other".to_owned();
-    other.run(&lazaret_sources::outbox::ddl(&other.config)).await;
+    other.make_table().await;
     let outbox = app.outbox();
     app.dead_event("order-1", "{}").await;
     assert_eq!(some(outbox.as_ref()).await.len(), 1);

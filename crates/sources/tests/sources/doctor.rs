@@ -29,7 +29,7 @@ async fn a_table_without_help_works_and_is_told_what_is_missing() {
     let wrong = wrong(&app.outbox()).await;
     for (number, told) in [
         "no index finds dead and due rows",
-        "no index begins with \"aggregate_id\"",
+        "no index holds the unprocessed events of each aggregate in order",
         "column \"next_attempt_at\" (next_attempt_at) has no time zone",
         "no trigger tells of new rows: they are looked for every 5000 ms",
         "1 rows are stuck in processing",
@@ -43,7 +43,7 @@ async fn a_table_without_help_works_and_is_told_what_is_missing() {
     let all = app.outbox().check().await;
     assert!(all.iter().any(|finding| finding.what == "1 rows are dead"), "{all:#?}");
     // What the hints say helps.
-    app.run(&lazaret_sources::outbox::ddl(&app.config)).await;
+    app.make_table().await;
     app.run("delete from outbox; alter table outbox alter next_attempt_at type timestamptz").await;
     assert_eq!(self::wrong(&app.outbox()).await, Vec::<String>::new());
 }

@@ -5,12 +5,15 @@
 mod app;
 mod capture;
 mod contract;
+mod crowded;
 mod doctor;
+mod keys;
 mod layouts;
 mod mapping;
 mod order;
 mod pooler;
 mod redrive;
+mod refusals;
 mod relay;
 mod relay_kills;
 mod sinks;

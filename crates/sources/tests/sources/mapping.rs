@@ -63,10 +63,9 @@ async fn names_cannot_leave_their_quotes() {
     app.config.columns.id = "k\"e'y".to_owned();
     app.config.columns.tenant = Some("ten ant; --".to_owned());
     app.config.statuses.dead_letter = "it's \\dead\\'; --".to_owned();
-    let ddl = lazaret_sources::outbox::ddl(&app.config);
-    app.run(&ddl).await;
+    app.make_table().await;
     // May be run again.
-    app.run(&ddl).await;
+    app.make_table().await;
     let table = "\"Out\"\"; drop schema x; --\".\"b'o.x\"";
     app.rows(
         &format!("insert into {table} (event_type, payload, status) values ('X', '{{}}', $1)"),

@@ -1,7 +1,5 @@
 //! What became of claimed rows, written down: processed, due again later, or dead (RULE-040-001, 002, 010 to 013).
 
-use std::time::Duration;
-
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ClassRules;
 use lazaret_core::letter::listed;
@@ -10,135 +8,255 @@ use lazaret_core::retry::{RetryPolicies, Verdict};
 use lazaret_core::time::Time;
 
 use super::claim::Claimed;
+use super::statements::RelayStatements;
 use super::{Relay, Worked};
 use crate::SourceError;
 use crate::backoff::unit;
+use crate::outbox::now;
 use crate::outbox::row::written;
-use crate::outbox::statements::RelayStatements;
-use crate::sink::Sunk;
 
 /// A claimed row and what became of it.
 pub(super) struct Settled {
     pub row: Claimed,
-    pub sunk: Sunk,
-    /// When the delivery began.
-    pub at: Time,
-    pub took: Duration,
+    pub outcome: Outcome,
+    /// Whether the failed try was kept, so that it is kept once.
+    pub is_kept: bool,
 }
 
-impl Settled {
-    /// What is kept of a delivery that failed.
-    fn attempt(&self, error: &LetterError) -> Attempt {
-        Attempt {
-            at: Some(self.at),
-            duration_ms: u64::try_from(self.took.as_millis()).ok(),
-            error: error.clone(),
-            extra: Some(format!("{{\"attempt\":{}}}", self.row.delivery.attempt)),
-        }
-    }
+/// What became of a claimed row.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Outcome {
+    Delivered,
+    Retried {
+        attempt: Box<Attempt>,
+        delay_ms: u64,
+    },
+    Died {
+        attempt: Box<Attempt>,
+    },
+    /// Nothing was tried: it does not count.
+    Released {
+        delay_ms: u64,
+    },
 }
 
-/// Rows of one kind, column by column as the statements take them.
-#[derive(Default)]
-struct Rows {
-    keys: Vec<String>,
-    claims: Vec<String>,
-    counts: Vec<i64>,
-    errors: Vec<String>,
-    delays: Vec<i64>,
-}
+const DOING: &str = "recording what became of rows";
 
-impl Rows {
-    fn push(&mut self, row: &Claimed) {
-        self.keys.push(row.delivery.idempotency_key.clone());
-        self.claims.push(row.claim.clone());
-    }
-}
-
-/// Writes down what became of some rows. Each kind is one statement; those that fail leave their rows claimed.
+/// Records what became of some rows. Each kind is one statement; where the database refuses it because of one row, the
+/// others are recorded without that one.
 pub(super) async fn settle(
     relay: &Relay,
     statements: &RelayStatements,
-    settled: Vec<Settled>,
+    settled: &mut [Settled],
 ) -> Result<Worked, SourceError> {
-    const DOING: &str = "writing down what became of rows";
-    let chars_max = relay.outbox.table().await?.error_chars_max;
-    let [mut delivered, mut retried, mut died, mut released] = [(); 4].map(|()| Rows::default());
-    let all = settled.len() as u64;
-    let (mut tries, mut tried_before) = (Vec::new(), Vec::new());
-    for settled in &settled {
-        let Settled { row, sunk, .. } = settled;
-        match sunk {
-            Sunk::Delivered => {
-                delivered.push(row);
-                if row.failed_before > 0 {
-                    tried_before.push(row.delivery.idempotency_key.clone());
-                }
-            }
-            Sunk::Unsent => {
-                released.push(row);
-                released.delays.push(limits::RETRY_DELAY_MS_MIN.cast_signed());
-            }
-            Sunk::Failed(error) => {
-                tries.push((row.delivery.idempotency_key.clone(), settled.attempt(error)));
-                let (policies, source) = (&relay.config.retry, &relay.outbox.config.name);
-                let verdict = decide(policies, &relay.classes, source, row, error);
-                let rows = match verdict {
-                    Verdict::RetryAfter { delay_ms } => {
-                        retried.delays.push(i64::try_from(delay_ms).unwrap_or(i64::MAX));
-                        &mut retried
-                    }
-                    Verdict::DeadLetter => &mut died,
-                };
-                rows.push(row);
-                rows.counts.push(i64::from(row.failed_before) + 1);
-                rows.errors.push(fitting(written(error), chars_max));
-            }
-        }
-    }
     // Before the rows: one that dies is captured at once, with the tries that are kept by then.
-    keep_tries(relay, tries).await;
-    let db = &relay.outbox.db;
+    keep_tries(relay, settled).await;
     let mut worked = Worked::default();
-    if !delivered.keys.is_empty() {
-        let rows = db.query(DOING, &statements.delivered, &[&delivered.keys, &delivered.claims]).await?;
-        worked.delivered = rows.len() as u64;
+    let mut refused = Vec::new();
+    for kind in Kind::ALL {
+        let rows: Vec<&Settled> =
+            settled.iter().filter(|settled| Kind::of(&settled.outcome) == kind).collect();
+        let (count, mut not) = record(relay, statements, kind, &rows).await?;
+        *kind.count(&mut worked) += count;
+        refused.append(&mut not);
     }
-    if !retried.keys.is_empty() {
-        let Rows { keys, claims, counts, errors, delays } = &retried;
-        let rows = db.query(DOING, &statements.retried, &[keys, claims, counts, errors, delays]).await?;
-        worked.retried = rows.len() as u64;
+    for (settled, why) in refused {
+        worked.add(&settle_refused(relay, statements, settled, why).await?);
     }
-    if !died.keys.is_empty() {
-        let Rows { keys, claims, counts, errors, .. } = &died;
-        let rows = db.query(DOING, &statements.died, &[keys, claims, counts, errors]).await?;
-        worked.died = rows.len() as u64;
-    }
-    if !released.keys.is_empty() {
-        let Rows { keys, claims, delays, .. } = &released;
-        let rows = db.query(DOING, &statements.released, &[keys, claims, delays]).await?;
-        worked.released = rows.len() as u64;
-    }
-    forget_tries(relay, tried_before).await;
-    let written_down = worked.delivered + worked.retried + worked.died + worked.released;
-    worked.lost = all.saturating_sub(written_down);
+    forget_tries(relay, settled).await;
+    let recorded = worked.delivered + worked.retried + worked.died + worked.released + worked.refused;
+    worked.lost = (settled.len() as u64).saturating_sub(recorded);
     Ok(worked)
 }
 
+/// Records a row as failed whose outcome the database refuses to record: the try counts, and the row says why. If that is
+/// refused as well the row stays as it is, and people are told.
+async fn settle_refused(
+    relay: &Relay,
+    statements: &RelayStatements,
+    settled: &Settled,
+    why: String,
+) -> Result<Worked, SourceError> {
+    let row = &settled.row;
+    let error = LetterError {
+        error_type: "SettleRefused".to_owned(),
+        message: format!("the outcome of the delivery could not be recorded: {why}"),
+        ..LetterError::default()
+    };
+    let mut instead = row.emptied().settled(relay.failed(row, error, now(), None));
+    keep_tries(relay, std::slice::from_mut(&mut instead)).await;
+    let kind = Kind::of(&instead.outcome);
+    let mut worked = Worked::default();
+    let (count, refused) = record(relay, statements, kind, &[&instead]).await?;
+    *kind.count(&mut worked) = count;
+    if let Some((_, why)) = refused.into_iter().next() {
+        relay.refuse(&row.delivery.idempotency_key, &why);
+        worked.refused = 1;
+    }
+    Ok(worked)
+}
+
+/// Takes back rows whose claim expired: whoever claimed them died, or could not record what became of them. Each counts as
+/// a failed try, or a row that kills its relay would do so for ever.
+pub(super) async fn take_back(relay: &Relay, statements: &RelayStatements) -> Result<u64, SourceError> {
+    let (batch, refused) = (relay.config.batch as i64, relay.refused_keys());
+    let rows =
+        relay.outbox.db.query("looking for expired claims", &statements.expired, &[&batch, &refused]).await?;
+    let error = LetterError {
+        error_type: "ClaimExpired".to_owned(),
+        message: "the relay stopped before it recorded an outcome; the event may have been delivered"
+            .to_owned(),
+        ..LetterError::default()
+    };
+    let mut expired = Vec::new();
+    for row in &rows {
+        let claimed = Claimed::expired(row)?;
+        let outcome = relay.failed(&claimed, error.clone(), now(), None);
+        expired.push(claimed.settled(outcome));
+    }
+    let worked = settle(relay, statements, &mut expired).await?;
+    Ok(worked.retried + worked.died)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Delivered,
+    Retried,
+    Died,
+    Released,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Delivered, Kind::Retried, Kind::Died, Kind::Released];
+
+    fn of(outcome: &Outcome) -> Kind {
+        match outcome {
+            Outcome::Delivered => Kind::Delivered,
+            Outcome::Retried { .. } => Kind::Retried,
+            Outcome::Died { .. } => Kind::Died,
+            Outcome::Released { .. } => Kind::Released,
+        }
+    }
+
+    fn count(self, worked: &mut Worked) -> &mut u64 {
+        match self {
+            Kind::Delivered => &mut worked.delivered,
+            Kind::Retried => &mut worked.retried,
+            Kind::Died => &mut worked.died,
+            Kind::Released => &mut worked.released,
+        }
+    }
+}
+
+/// Records rows of one kind: how many, and which were refused with the reason.
+async fn record<'a>(
+    relay: &Relay,
+    statements: &RelayStatements,
+    kind: Kind,
+    rows: &[&'a Settled],
+) -> Result<(u64, Vec<(&'a Settled, String)>), SourceError> {
+    if rows.is_empty() {
+        return Ok((0, Vec::new()));
+    }
+    match write(relay, statements, kind, rows).await {
+        Ok(count) => return Ok((count, Vec::new())),
+        Err(SourceError::Refused { why, .. }) if rows.len() == 1 => return Ok((0, vec![(rows[0], why)])),
+        Err(SourceError::Refused { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let (mut recorded, mut refused) = (0, Vec::new());
+    for row in rows {
+        match write(relay, statements, kind, &[row]).await {
+            Ok(count) => recorded += count,
+            Err(SourceError::Refused { why, .. }) => refused.push((*row, why)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((recorded, refused))
+}
+
+async fn write(
+    relay: &Relay,
+    statements: &RelayStatements,
+    kind: Kind,
+    rows: &[&Settled],
+) -> Result<u64, SourceError> {
+    let chars_max = relay.outbox.table().await?.error_chars_max;
+    let keys: Vec<&str> = rows.iter().map(|it| it.row.delivery.idempotency_key.as_str()).collect();
+    let claims: Vec<&str> = rows.iter().map(|it| it.row.claim.as_str()).collect();
+    let counts: Vec<i64> = rows.iter().map(|it| i64::from(it.row.failed_before) + 1).collect();
+    let (mut errors, mut delays) = (Vec::new(), Vec::new());
+    for settled in rows {
+        let (error, delay_ms) = match &settled.outcome {
+            Outcome::Delivered => (String::new(), 0),
+            Outcome::Retried { attempt, delay_ms } => (written(&attempt.error), *delay_ms),
+            Outcome::Died { attempt } => (written(&attempt.error), 0),
+            Outcome::Released { delay_ms } => (String::new(), *delay_ms),
+        };
+        errors.push(fitting(&error, chars_max));
+        delays.push(i64::try_from(delay_ms).unwrap_or(i64::MAX));
+    }
+    let db = &relay.outbox.db;
+    let written = match kind {
+        Kind::Delivered => db.query(DOING, &statements.delivered, &[&keys, &claims]).await,
+        Kind::Retried => {
+            db.query(DOING, &statements.retried, &[&keys, &claims, &counts, &errors, &delays]).await
+        }
+        Kind::Died => db.query(DOING, &statements.died, &[&keys, &claims, &counts, &errors]).await,
+        Kind::Released => db.query(DOING, &statements.released, &[&keys, &claims, &delays]).await,
+    };
+    Ok(written?.len() as u64)
+}
+
+impl Relay {
+    /// What becomes of a row that failed.
+    pub(super) fn failed(
+        &self,
+        row: &Claimed,
+        error: LetterError,
+        at: Time,
+        duration_ms: Option<u64>,
+    ) -> Outcome {
+        let verdict = decide(&self.config.retry, &self.classes, &self.outbox.config.name, row, &error);
+        let extra = Some(format!("{{\"attempt\":{}}}", row.delivery.attempt));
+        let attempt = Box::new(Attempt { at: Some(at), duration_ms, error, extra });
+        match verdict {
+            Verdict::RetryAfter { delay_ms } => Outcome::Retried { attempt, delay_ms },
+            Verdict::DeadLetter => Outcome::Died { attempt },
+        }
+    }
+}
+
 /// Keeps the errors of failed deliveries. Rows go on without: the count and the last error are in the row.
-async fn keep_tries(relay: &Relay, tries: Vec<(String, Attempt)>) {
-    let (Some(log), false) = (&relay.tries, tries.is_empty()) else { return };
+async fn keep_tries(relay: &Relay, settled: &mut [Settled]) {
+    let Some(log) = &relay.tries else { return };
+    let mut tries = Vec::new();
+    for settled in settled.iter_mut().filter(|settled| !settled.is_kept) {
+        settled.is_kept = true;
+        match &settled.outcome {
+            Outcome::Retried { attempt, .. } | Outcome::Died { attempt } => {
+                tries.push((settled.row.delivery.idempotency_key.clone(), Attempt::clone(attempt)));
+            }
+            Outcome::Delivered | Outcome::Released { .. } => {}
+        }
+    }
     let (source, count) = (&relay.outbox.config.name, tries.len());
-    if let Err(error) = log.keep(tries).await {
+    if count > 0
+        && let Err(error) = log.keep(tries).await
+    {
         tracing::warn!(source, %error, "the errors of {count} failed deliveries of {source} were not kept");
     }
 }
 
 /// Forgets the failed deliveries of rows that were delivered; those that stay become too old one day.
-async fn forget_tries(relay: &Relay, rows: Vec<String>) {
-    let (Some(log), false) = (&relay.tries, rows.is_empty()) else { return };
+async fn forget_tries(relay: &Relay, settled: &[Settled]) {
+    let Some(log) = &relay.tries else { return };
+    let delivered = settled.iter().filter(|it| it.outcome == Outcome::Delivered && it.row.failed_before > 0);
+    let rows: Vec<String> = delivered.map(|it| it.row.delivery.idempotency_key.clone()).collect();
     let source = &relay.outbox.config.name;
-    if let Err(error) = log.forget(rows).await {
+    if !rows.is_empty()
+        && let Err(error) = log.forget(rows).await
+    {
         tracing::debug!(source, %error, "failed deliveries of {source} were not forgotten");
     }
 }
@@ -156,8 +274,8 @@ fn decide(
 }
 
 /// An error as its column can hold it.
-fn fitting(error: String, chars_max: Option<usize>) -> String {
-    let mut error = listed(&error, limits::RELAY_ERROR_BYTES_MAX);
+fn fitting(error: &str, chars_max: Option<usize>) -> String {
+    let mut error = listed(error, limits::RELAY_ERROR_BYTES_MAX);
     if let Some((end, _)) = chars_max.and_then(|max| error.char_indices().nth(max)) {
         error.truncate(end);
     }
@@ -184,7 +302,7 @@ mod tests {
             content_type: "application/json",
             body: bytes::Bytes::new(),
         };
-        Claimed { delivery, failed_before, max_retries, claim: String::new() }
+        Claimed { delivery, body_left_out: None, failed_before, max_retries, claim: String::new() }
     }
 
     /// The delays between the tries of a row that always fails with this HTTP status.
@@ -232,8 +350,8 @@ mod tests {
 
     #[test]
     fn an_error_is_cut_to_its_column() {
-        assert_eq!(fitting("Grüße\0!".to_owned(), Some(4)), "Grüß");
-        assert_eq!(fitting("a\0b".to_owned(), None), "a\u{fffd}b");
-        assert_eq!(fitting("x".repeat(10_000), None).len(), limits::RELAY_ERROR_BYTES_MAX);
+        assert_eq!(fitting("Grüße\0!", Some(4)), "Grüß");
+        assert_eq!(fitting("a\0b", None), "a\u{fffd}b");
+        assert_eq!(fitting(&"x".repeat(10_000), None).len(), limits::RELAY_ERROR_BYTES_MAX);
     }
 }
