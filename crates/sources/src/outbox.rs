@@ -24,7 +24,7 @@ mod tries;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lazaret_core::limits;
@@ -77,7 +77,7 @@ impl Outbox {
     /// Reads the configuration and connects to nothing.
     pub fn new(config: OutboxConfig) -> Result<Outbox, SourceError> {
         config.check()?;
-        let db = Db::new(&config.url)?;
+        let db = Db::new(&config.url, Duration::from_millis(config.answer_ms_max))?;
         Ok(Outbox {
             config,
             db,
@@ -105,9 +105,7 @@ impl Outbox {
         let table = self.bind_again().await.ok();
         let (session, _) = self.db.listen().await?;
         // An index of a large table takes its time, and waits for transactions that are older than it.
-        let run = async |sql: &str| {
-            session.client.batch_execute(sql).await.map_err(|error| failure::of(DOING, &error))
-        };
+        let run = async |sql: &str| session.run_long(DOING, sql).await;
         run("set statement_timeout to 0").await?;
         for step in ddl::steps(&self.config, table.as_deref()) {
             begins(&step);

@@ -9,6 +9,7 @@
 pub mod own;
 pub mod plans;
 pub mod pooler;
+pub mod proxy;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;

@@ -12,6 +12,8 @@ pub const OUTBOX_CONNECTIONS_MAX: usize = 4;
 /// How long one statement there may take, and how long it may wait for a lock: redrives have to end well before their
 /// claims do.
 pub const OUTBOX_STATEMENT_MS_MAX: u64 = 20_000;
+/// How long we wait for an answer: longer than the server may take for it, so that it says itself what went wrong.
+pub const OUTBOX_ANSWER_MS_MAX: u64 = 23_000;
 pub const OUTBOX_LOCK_MS_MAX: u64 = 5_000;
 
 /// Rows handed over at once, and the bytes of their payloads: one batch of a capture.

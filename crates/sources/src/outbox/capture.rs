@@ -97,7 +97,11 @@ impl Look {
                     let why = "the connection was lost".to_owned();
                     return Err(SourceError::Unavailable { doing: "listening", why });
                 }
-                Err(_) if Instant::now() >= until => return Ok(Vec::new()),
+                Err(_) if Instant::now() >= until => {
+                    // Hearing nothing is no proof that the connection is alive.
+                    connection.session.run("listening", "").await?;
+                    return Ok(Vec::new());
+                }
                 Err(_) => {}
             }
         }
@@ -107,8 +111,7 @@ impl Look {
     async fn connect(&mut self, outbox: &Outbox) -> Result<Connection, SourceError> {
         let table = outbox.bind_again().await?;
         let (session, told) = outbox.db.listen().await?;
-        let listening = session.client.batch_execute(&format!("listen {CHANNEL}")).await;
-        listening.map_err(|error| super::failure::of("listening", &error))?;
+        session.run("listening", &format!("listen {CHANNEL}")).await?;
         let rows = session.query("looking for a trigger", HAS_TRIGGER, &[&table.catalogue.oid]).await?;
         let triggers: i64 = rows.first().map_or(Ok(0), |row| cell(row, 0))?;
         let every_ms = if triggers > 0 { outbox.config.sweep_ms } else { outbox.config.poll_ms };

@@ -4,7 +4,6 @@ use lazaret_core::limits;
 
 use super::catalogue::{Catalogue, Column};
 use super::db::cell;
-use super::failure;
 use super::relay::Ordered;
 use super::table::Table;
 use super::{Outbox, now};
@@ -54,9 +53,10 @@ const SERVER: &str = "
            pg_catalog.current_setting('server_version')";
 
 async fn server(outbox: &Outbox) -> Result<Vec<Finding>, SourceError> {
-    let client = outbox.db.client().await?;
+    // Connects first, so that the time of the question does not hold it.
+    drop(outbox.db.client().await?);
     let before = now();
-    let rows = client.query(SERVER, &[]).await.map_err(|error| failure::of("asking the server", &error))?;
+    let rows = outbox.db.query("asking the server", SERVER, &[]).await?;
     let (asked, answered) = (before.ms(), now().ms());
     let Some(row) = rows.first() else { return Ok(Vec::new()) };
     let version: String = cell(row, 3)?;

@@ -22,8 +22,10 @@ pub struct OutboxConfig {
     pub subscriber: Option<String>,
     /// How often all dead rows are looked at where a trigger tells of new ones.
     pub sweep_ms: u64,
-    /// The same where there is no trigger.
+    /// How often all dead rows are looked at where there is no trigger.
     pub poll_ms: u64,
+    /// How long one answer of the database may take before its connection counts as lost.
+    pub answer_ms_max: u64,
     pub relay: Option<RelayConfig>,
 }
 
@@ -93,6 +95,7 @@ impl OutboxConfig {
             subscriber: None,
             sweep_ms: limits::OUTBOX_SWEEP_MS,
             poll_ms: limits::OUTBOX_POLL_MS,
+            answer_ms_max: limits::OUTBOX_ANSWER_MS_MAX,
             relay: None,
         }
     }

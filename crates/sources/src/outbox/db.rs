@@ -27,11 +27,13 @@ const NOTES_WAITING_MAX: usize = 256;
 pub(super) struct Db {
     pool: Pool,
     address: Address,
+    /// How long one answer may take. The server has limits of its own, but a connection can fall silent while it is open.
+    answer_max: Duration,
 }
 
 impl Db {
     /// Prepares connections and makes none.
-    pub fn new(url: &str) -> Result<Db, SourceError> {
+    pub fn new(url: &str, answer_max: Duration) -> Result<Db, SourceError> {
         let address = Address::parse(url).map_err(|unfit| SourceError::Unfit(unfit.0))?;
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(address.config.clone(), address.tls.clone(), config);
@@ -47,7 +49,7 @@ impl Db {
             }))
             .build()
             .map_err(|error| SourceError::Unfit(error.to_string()))?;
-        Ok(Db { pool, address })
+        Ok(Db { pool, address, answer_max })
     }
 
     /// Host and database, for people.
@@ -68,7 +70,8 @@ impl Db {
     }
 
     pub async fn client(&self) -> Result<Client, SourceError> {
-        self.pool.get().await.map_err(failure::no_connection)
+        let client = answered("connecting to PostgreSQL", self.answer_max, self.pool.get()).await?;
+        client.map_err(failure::no_connection)
     }
 
     /// Runs one statement, which is prepared once for each connection.
@@ -79,9 +82,16 @@ impl Db {
         binds: &[Bind<'_>],
     ) -> Result<Vec<Row>, SourceError> {
         let client = self.client().await?;
-        let answer = match client.prepare_cached(sql).await {
-            Ok(statement) => client.query(&statement, binds).await,
-            Err(error) => Err(error),
+        let asking = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, binds).await
+        };
+        let answer = match answered(doing, self.answer_max, asking).await {
+            Ok(answer) => answer,
+            Err(silent) => {
+                drop(Object::take(client));
+                return Err(silent);
+            }
         };
         answer.map_err(|error| {
             // A plan from before a change of the table stays with its connection.
@@ -115,26 +125,39 @@ impl Db {
                 }
             }
         });
-        let session = Session { client, driver };
-        session.client.batch_execute(&settings()).await.map_err(failed)?;
+        let session = Session { client, driver, answer_max: self.answer_max };
+        session.run(DOING, &settings()).await?;
         Ok((session, told))
     }
 }
 
 /// A connection outside of the pool; closed when it is dropped.
 pub(super) struct Session {
-    pub client: tokio_postgres::Client,
+    client: tokio_postgres::Client,
     driver: JoinHandle<()>,
+    answer_max: Duration,
 }
 
 impl Session {
+    /// Runs statements that bind nothing.
+    pub async fn run(&self, doing: &'static str, sql: &str) -> Result<(), SourceError> {
+        let answer = answered(doing, self.answer_max, self.client.batch_execute(sql)).await?;
+        answer.map_err(|error| failure::of(doing, &error))
+    }
+
+    /// Runs statements that bind nothing and may take as long as they need.
+    pub async fn run_long(&self, doing: &'static str, sql: &str) -> Result<(), SourceError> {
+        self.client.batch_execute(sql).await.map_err(|error| failure::of(doing, &error))
+    }
+
     pub async fn query(
         &self,
         doing: &'static str,
         sql: &str,
         binds: &[Bind<'_>],
     ) -> Result<Vec<Row>, SourceError> {
-        self.client.query(sql, binds).await.map_err(|error| failure::of(doing, &error))
+        let answer = answered(doing, self.answer_max, self.client.query(sql, binds)).await?;
+        answer.map_err(|error| failure::of(doing, &error))
     }
 }
 
@@ -142,6 +165,19 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.driver.abort();
     }
+}
+
+/// Waits for an answer, but not for ever.
+async fn answered<T>(
+    doing: &'static str,
+    answer_max: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, SourceError> {
+    let silent = |_| {
+        let why = format!("no answer within {} s", answer_max.as_secs_f64());
+        SourceError::Unavailable { doing, why }
+    };
+    tokio::time::timeout(answer_max, answer).await.map_err(silent)
 }
 
 /// What every session of ours is set to. The search path stays the application's.

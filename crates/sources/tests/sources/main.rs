@@ -16,4 +16,5 @@ mod redrive;
 mod refusals;
 mod relay;
 mod relay_kills;
+mod silence;
 mod sinks;
