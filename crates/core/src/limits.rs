@@ -318,6 +318,9 @@ pub const CLOCKS_APART_MS_MAX: i64 = 86_400_000;
 /// Readers of events that may be connected at once: each looks into the store by itself and holds what it has queued.
 pub const EVENT_READERS_MAX: usize = 200;
 
+/// Readers of one caller among them: one person's tabs or one program must not take every place.
+pub const EVENT_READERS_PER_CALLER_MAX: usize = 20;
+
 /// How long a reader of events may leave its queue full. Who pauses longer is not reading, and comes back by itself.
 pub const EVENT_READER_STALL_MS_MAX: u64 = 10_000;
 

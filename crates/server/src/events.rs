@@ -3,7 +3,8 @@
 //!
 //! Nothing here knows HTTP. Readers never hold up a writer: who does not read is dropped.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lazaret_core::filter::Filter;
@@ -62,12 +63,14 @@ pub fn lost(place: u64, kept: EventsKept) -> Option<Lost> {
 pub struct Readers {
     pub bounds: ReaderBounds,
     tasks: Mutex<JoinSet<()>>,
+    by_caller: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 /// How many readers there may be, and how patient one is dealt with. Tests are less patient.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderBounds {
     pub readers_max: usize,
+    pub per_caller_max: usize,
     pub stall: Duration,
     pub beat: Duration,
 }
@@ -76,6 +79,7 @@ impl Default for ReaderBounds {
     fn default() -> ReaderBounds {
         ReaderBounds {
             readers_max: limits::EVENT_READERS_MAX,
+            per_caller_max: limits::EVENT_READERS_PER_CALLER_MAX,
             stall: Duration::from_millis(limits::EVENT_READER_STALL_MS_MAX),
             beat: Duration::from_millis(limits::EVENT_BEAT_MS),
         }
@@ -84,11 +88,32 @@ impl Default for ReaderBounds {
 
 /// There are as many readers as there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooManyReaders(pub usize);
+pub enum TooManyReaders {
+    InAll(usize),
+    OfCaller(usize),
+}
+
+/// A reader's place among those of its caller; given up when it is dropped.
+struct Seat {
+    by_caller: Arc<Mutex<BTreeMap<String, usize>>>,
+    caller: String,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut by_caller = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_caller.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                by_caller.remove(&self.caller);
+            }
+        }
+    }
+}
 
 impl Readers {
     pub fn new(bounds: ReaderBounds) -> Readers {
-        Readers { bounds, tasks: Mutex::default() }
+        Readers { bounds, tasks: Mutex::default(), by_caller: Arc::default() }
     }
 
     /// How many readers there are.
@@ -103,13 +128,27 @@ impl Readers {
         tasks
     }
 
-    /// Runs a reader's task if there is a place for it.
-    pub fn admit(&self, reader: impl Future<Output = ()> + Send + 'static) -> Result<(), TooManyReaders> {
+    /// Runs a caller's reader if there is a place for it.
+    pub fn admit(
+        &self,
+        caller: &str,
+        reader: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), TooManyReaders> {
         let mut tasks = self.present();
         if tasks.len() >= self.bounds.readers_max {
-            return Err(TooManyReaders(self.bounds.readers_max));
+            return Err(TooManyReaders::InAll(self.bounds.readers_max));
         }
-        tasks.spawn(reader);
+        let mut by_caller = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = by_caller.entry(caller.to_owned()).or_default();
+        if *count >= self.bounds.per_caller_max {
+            return Err(TooManyReaders::OfCaller(self.bounds.per_caller_max));
+        }
+        *count += 1;
+        let seat = Seat { by_caller: Arc::clone(&self.by_caller), caller: caller.to_owned() };
+        tasks.spawn(async move {
+            let _seat = seat;
+            reader.await;
+        });
         Ok(())
     }
 }

@@ -80,12 +80,15 @@ pub(crate) async fn events(
             .hint("ask for a page with Accept: application/json"));
     }
     let session = session.map(|Extension(session)| session);
-    let body =
-        reader::follow(&app, caller, session, asked.selection, place).map_err(|TooManyReaders(max)| {
-            Problem::new(Code::TooManyReaders, format!("{max} readers follow the events, and no more may"))
-                .retry_after(RETRY_AFTER_S)
-                .hint("poll with Accept: application/json")
-        })?;
+    let body = reader::follow(&app, caller, session, asked.selection, place).map_err(|too_many| {
+        let message = match too_many {
+            TooManyReaders::InAll(max) => format!("limit reached: {max} event streams are open"),
+            TooManyReaders::OfCaller(max) => format!("limit reached: {max} of your event streams are open"),
+        };
+        Problem::new(Code::TooManyReaders, message)
+            .retry_after(RETRY_AFTER_S)
+            .hint("close one, or poll with Accept: application/json")
+    })?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),

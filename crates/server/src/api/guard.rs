@@ -79,6 +79,10 @@ pub(crate) async fn screen(
     next: Next,
 ) -> Result<Response, Problem> {
     let headers = request.headers();
+    // A proxy may have looked at the one and we at the other.
+    if headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return Err(Problem::new(Code::BadRequest, "the request has more than one Host header"));
+    }
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| headers.get(header::HOST)?.to_str().ok()).unwrap_or("");
     if !serves(&app, host) {

@@ -2,12 +2,16 @@
 
 use axum::Json;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::{
     admin, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics, progress,
     receipts, redrives, report, retention, retry, rules, run_series, series, sources, stats, suggest,
     transfer,
 };
+use crate::access::{self, Permission};
 
 /// Describes the routes that a verb has: on one letter, and by filter.
 macro_rules! decision_docs {
@@ -189,7 +193,67 @@ struct Document;
 
 /// The document as a value.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    Document::openapi()
+    let mut document = Document::openapi();
+    let problem: RefOr<Schema> = ObjectBuilder::new()
+        .description(Some("Why a request was refused: RFC 9457, `code` is stable, `hint` says what to do."))
+        .property("type", ObjectBuilder::new().schema_type(Type::String))
+        .property("title", ObjectBuilder::new().schema_type(Type::String))
+        .property("status", ObjectBuilder::new().schema_type(Type::Integer))
+        .property("code", ObjectBuilder::new().schema_type(Type::String))
+        .property("detail", ObjectBuilder::new().schema_type(Type::String))
+        .property("hint", ObjectBuilder::new().schema_type(Type::String))
+        .required("code")
+        .required("detail")
+        .into();
+    document.components.get_or_insert_default().schemas.insert(PROBLEM.to_owned(), problem);
+    for (path, item) in &mut document.paths.paths {
+        let PathItem { get, post, put, delete, .. } = item;
+        for (method, operation) in [("GET", get), ("POST", post), ("PUT", put), ("DELETE", delete)] {
+            if let Some(operation) = operation {
+                describe_refusals(method, path, operation);
+            }
+        }
+    }
+    document
+}
+
+const PROBLEM: &str = "Problem";
+
+/// Adds what any request of this kind can be refused with, and gives every refusal its body.
+fn describe_refusals(method: &str, path: &str, operation: &mut Operation) {
+    let mut common = vec![
+        ("400", "bad_request: the request cannot be read"),
+        ("408", "timeout: the request took too long"),
+        ("421", "misdirected: the server does not answer for this host"),
+        ("500", "internal: a bug"),
+        ("503", "unavailable: the store cannot be used now; see Retry-After"),
+    ];
+    if access::permission(method, path) != Some(Permission::Open) {
+        common.push(("401", "unauthorized: a token is needed, or this one is unknown"));
+        common.push(("403", "forbidden: the role may not do this; or foreign_origin"));
+    }
+    if path.contains('{') {
+        common.push(("404", "not_found"));
+    }
+    if method != "GET" {
+        common.push(("413", "too_large"));
+        common.push(("415", "unsupported_media_type"));
+    }
+    let responses = &mut operation.responses.responses;
+    for (status, description) in common {
+        responses
+            .entry(status.to_owned())
+            .or_insert_with(|| ResponseBuilder::new().description(description).into());
+    }
+    for (status, response) in responses.iter_mut() {
+        if let RefOr::T(response) = response
+            && status.as_str() >= "400"
+            && response.content.is_empty()
+        {
+            let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(PROBLEM))).build();
+            response.content.insert("application/problem+json".to_owned(), body);
+        }
+    }
 }
 
 /// Gives this document.

@@ -171,6 +171,9 @@ async fn a_request_for_another_host_is_misdirected() {
     let mut request = app.request(Method::GET, "/health/live", "");
     request.headers_mut().remove(header::HOST);
     app.send(request).await.problem(421, "misdirected");
+    let mut request = app.request(Method::GET, "/health/live", "");
+    request.headers_mut().append(header::HOST, "letters.example.org".parse().unwrap());
+    app.send(request).await.problem(400, "bad_request");
 }
 
 #[tokio::test]

@@ -346,6 +346,48 @@ async fn one_reader_too_many_is_told_to_come_back() {
 }
 
 #[tokio::test]
+async fn one_caller_cannot_take_every_stream() {
+    let mut app = TestApp::new().await;
+    let admin = app.token_of("admin").await;
+    let viewer = app.token_of("viewer").await;
+    let (_, router) = router(&app, ReaderBounds { per_caller_max: 2, ..ReaderBounds::default() });
+    let open = async |token: &str| {
+        let mut request = streaming(app.request(Method::GET, "/api/v1/events", ""));
+        request.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        router.clone().oneshot(request).await.unwrap()
+    };
+    let (first, second) = (open(&viewer).await, open(&viewer).await);
+    assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(open(&viewer).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let other = open(&admin).await;
+    assert_eq!(other.status(), StatusCode::OK);
+    drop(first);
+    // Its place is free as soon as its task has noticed.
+    while open(&viewer).await.status() != StatusCode::OK {}
+    app.token = Some(admin);
+}
+
+#[tokio::test]
+async fn a_revoked_token_reads_no_further_event() {
+    let mut app = TestApp::new().await;
+    let admin = app.post("/api/v1/tokens", &json!({"name": "a", "role": "admin"})).await.expect(201);
+    app.token = Some(admin["token"].as_str().unwrap().to_owned());
+    let viewer = app.post("/api/v1/tokens", &json!({"name": "v", "role": "viewer"})).await.expect(201);
+    // No beat comes in time to notice it.
+    let beat = Duration::from_secs(3_600);
+    let (_, router) = router(&app, ReaderBounds { beat, ..ReaderBounds::default() });
+    let mut request = streaming(app.request(Method::GET, "/api/v1/events", ""));
+    let bearer = format!("Bearer {}", viewer["token"].as_str().unwrap());
+    request.headers_mut().insert(header::AUTHORIZATION, bearer.parse().unwrap());
+    let body = router.clone().oneshot(request).await.unwrap().into_body();
+    let mut stream = Stream { body, text: String::new() };
+    app.delete(&format!("/api/v1/tokens/{}", viewer["id"].as_str().unwrap())).await;
+    app.report(&entry(1, "order.created")).await;
+    let told = stream.next_told().await.unwrap();
+    assert!(told.is("dropped") && told.data()["reason"] == "the token was revoked", "{told:?}");
+}
+
+#[tokio::test]
 async fn a_stream_does_not_outlive_its_token() {
     let mut app = TestApp::new().await;
     let admin = app.post("/api/v1/tokens", &json!({"name": "a", "role": "admin"})).await.expect(201);

@@ -13,6 +13,7 @@ mod backing;
 mod bad_input;
 mod decisions;
 mod destinations;
+mod documented;
 mod events;
 mod holds_api;
 mod incident_steps;

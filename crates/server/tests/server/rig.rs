@@ -108,8 +108,10 @@ impl TestApp {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
+        crate::documented::check(&method, &path, parts.status);
         let bytes = body.collect().await.unwrap().to_bytes().to_vec();
         Answer { status: parts.status, headers: parts.headers, bytes }
     }

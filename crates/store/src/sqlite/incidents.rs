@@ -269,10 +269,11 @@ fn newest_fingerprint(conn: &Connection, id: IncidentId) -> Result<Fingerprint, 
     Ok(Fingerprint::stored(text.unwrap_or_default()))
 }
 
+// Without `cross` SQLite begins with all counters of the dimension, for each incident of a page.
 const BY_STATUS: &str = "
 select c.term, sum(c.letters)
   from fingerprints f
-  join counters c on c.dimension = ?2 and c.value = f.fingerprint
+ cross join counters c on c.dimension = ?2 and c.value = f.fingerprint
  where f.incident = ?1
  group by c.term
  limit 100";
@@ -372,4 +373,20 @@ fn conditions(query: &IncidentQuery) -> (String, Vec<Value>) {
         binds.push(Value::Integer(since.ms()));
     }
     (all.join(" and "), binds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::migrate;
+    use super::*;
+
+    #[test]
+    fn the_counts_of_an_incident_are_found_by_its_fingerprints() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut conn, 0).unwrap();
+        let mut statement = conn.prepare(&format!("explain query plan {BY_STATUS}")).unwrap();
+        let steps = statement.query_map((7, "fingerprint"), |row| row.get("detail")).unwrap();
+        let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+        assert!(steps.iter().any(|step| step.contains("(dimension=? AND value=?)")), "{steps:?}");
+    }
 }

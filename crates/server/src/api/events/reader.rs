@@ -47,7 +47,8 @@ pub(crate) fn follow(
         told: place,
         beat_at: Instant::now() + app.readers.bounds.beat,
     };
-    app.readers.admit(reader.run(words))?;
+    let name = reader.caller.name.clone();
+    app.readers.admit(&name, reader.run(words))?;
     Ok(EventBody { greeting: Some(message::greeting(place).into()), queued, last_words })
 }
 
@@ -178,6 +179,8 @@ impl Reader {
             self.place = last.position;
         }
         if !text.is_empty() {
+            // Asked before every send: whoever lost their token reads nothing more.
+            self.check_access().await?;
             self.send(text, sent).await?;
         }
         if self.place.saturating_sub(self.told) >= limits::EVENTS_LEFT_OUT_MAX {
@@ -208,19 +211,24 @@ impl Reader {
             return Ok(());
         }
         self.beat_at = Instant::now() + self.app.readers.bounds.beat;
-        if !self.app.access.still_admits(&self.caller) {
-            return Err(End::Dropped("the token was revoked".to_owned()));
-        }
-        // A store that is away is told of elsewhere, and asked again at the next beat.
-        if let Some(session) = &self.session
-            && matches!(sessions::stands(&self.app, session).await, Ok(false))
-        {
-            return Err(End::Dropped("the session is over".to_owned()));
-        }
+        self.check_access().await?;
         match self.queue.try_send(message::beat(self.place).into()) {
             Ok(()) => self.told = self.place,
             // It has something to read, or is gone, which is noticed elsewhere.
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the reader may still read. A store that is away is told of elsewhere, and asked again the next time.
+    async fn check_access(&self) -> Result<(), End> {
+        if !self.app.access.still_admits(&self.caller) {
+            return Err(End::Dropped("the token was revoked".to_owned()));
+        }
+        if let Some(session) = &self.session
+            && matches!(sessions::stands(&self.app, session).await, Ok(false))
+        {
+            return Err(End::Dropped("the session is over".to_owned()));
         }
         Ok(())
     }
