@@ -16,7 +16,7 @@ use crate::StoreError;
 
 /// Every table that both stores have, parents before the tables that refer to them. `plan` refuses a schema with a table
 /// that is neither here nor in `OWN_TABLES`, so a new one cannot be forgotten.
-pub const TABLES: [&str; 39] = [
+pub const TABLES: [&str; 41] = [
     "meta",
     "tokens",
     "sessions",
@@ -36,6 +36,7 @@ pub const TABLES: [&str; 39] = [
     "archive_files",
     "archive",
     "archive_rows",
+    "archive_attempts",
     "holds",
     "hold_letters",
     "counters",
@@ -56,6 +57,7 @@ pub const TABLES: [&str; 39] = [
     "workers",
     "audit",
     "events",
+    "relay_tries",
 ];
 
 /// Tables that one store has alone. Their content is derived, or travels in another form: positions of lives as a column of
@@ -70,7 +72,7 @@ const OWN_LETTER_COLUMNS: [&str; 6] =
 pub(crate) const LETTER_TABLES: [&str; 2] = ["dead_letter_queue", "trash"];
 
 /// Keys of `meta` that say how this very store was made, as a list in SQL.
-pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers')";
+pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers', 'extracts')";
 
 /// Tables and their columns as a store has them.
 pub type Schema = BTreeMap<String, BTreeSet<String>>;

@@ -17,10 +17,9 @@ use tokio_postgres::types::Type;
 use super::PostgresStore;
 use super::cell::{Cells, Uid};
 use super::conn::Conn;
-use super::failure::{Kind, kind_of};
 use crate::StoreError;
 use crate::copy::{
-    Batch, Batches, CopyStore, LETTER_TABLES, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value,
+    Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value,
 };
 
 #[async_trait]
@@ -29,11 +28,8 @@ impl CopyStore for PostgresStore {
         self.readers.read((), |conn, ()| Box::pin(schema(conn))).await
     }
 
-    /// Letters come after their lives and attempts, out of which columns of theirs are made.
     fn copy_order(&self) -> Vec<&'static str> {
-        let mut order = TABLES.to_vec();
-        order.sort_by_key(|table| LETTER_TABLES.contains(table));
-        order
+        TABLES.to_vec()
     }
 
     async fn first_filled(&self) -> Result<Option<&'static str>, StoreError> {
@@ -189,7 +185,7 @@ impl Target {
                 self.put(&batch).await
             }
             "lives" => self.add_lives(batch).await,
-            "trash" => self.add_letters(batch).await,
+            "trash" => self.put(&value::with_words(&batch)?).await,
             "dead_letter_queue" => {
                 let id = batch.index("id")?;
                 let created_at = batch.index("created_at")?;
@@ -201,7 +197,7 @@ impl Target {
                     months.push(at);
                 }
                 store.months.ensure(&store.lanes, months.into_iter()).await?;
-                self.add_letters(batch).await
+                self.put(&value::with_words(&batch)?).await
             }
             _ => self.put(&batch).await,
         }
@@ -237,20 +233,6 @@ impl Target {
         self.put(&positions).await
     }
 
-    /// Stores letters with what is taken out of their lives and attempts, or without it where PostgreSQL cannot hold it.
-    async fn add_letters(&self, batch: Batch) -> Result<(), StoreError> {
-        let whole = value::extracted(&self.conn, &batch).await?;
-        self.conn.batch("savepoint letters").await?;
-        match self.put(&whole).await {
-            Err(error) if kind_of(&error) == Kind::Value => {
-                self.conn.batch("rollback to savepoint letters").await?;
-                self.put(&value::bare(whole)?).await?;
-            }
-            result => result?,
-        }
-        self.conn.batch("release savepoint letters").await
-    }
-
     async fn put(&self, batch: &Batch) -> Result<(), StoreError> {
         let columns = listed("", &batch.columns);
         let types: Vec<Type> =
@@ -271,12 +253,21 @@ impl Target {
             select setval(pg_get_serial_sequence('archive', 'entry'), greatest($1::bigint, 1), $1::bigint > 0)";
         const JOBS: &str =
             "select setval(pg_get_serial_sequence('jobs', 'job'), (select max(job) from jobs))";
+        const LATE: &str = "
+            select setval(pg_get_serial_sequence('archive_attempts', 'late'), (select max(late) from archive_attempts))";
+        const REFILL: &str = "
+            insert into meta (key, value)
+            values ('extracts', '00000000-0000-0000-0000-000000000000')
+            on conflict (key) do update
+               set value = excluded.value";
         let (ids, into): (Vec<Uid>, Vec<Uid>) = self.merged.into_iter().unzip();
         self.conn.execute(MERGE, &[&ids, &into]).await?;
         let Positions { events, audit, lives, archive } = positions;
         self.conn.execute(REACHED, &[&events, &audit, &lives]).await?;
         self.conn.execute(ENTRIES, &[&archive]).await?;
         self.conn.execute(JOBS, &[]).await?;
+        self.conn.execute(LATE, &[]).await?;
+        self.conn.execute(REFILL, &[]).await?;
         self.conn.batch("commit").await?;
         self.conn.give_back();
         Ok(())

@@ -1,5 +1,5 @@
 //! Fills the copies for people who ask the database anew, of letters that were captured before these had their present
-//! form. Done once after an upgrade, a batch at a time.
+//! form, or copied from another store. Done once after an upgrade or a copy, a batch at a time.
 
 use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
@@ -76,9 +76,10 @@ fn refilled(exported: &Exported) -> Option<Refilled> {
 /// A letter that died again meanwhile has new copies already.
 const PUT: &str = "
 update dead_letter_queue l
-   set original_event = e.original_event::jsonb, retry_history = e.retry_history::jsonb
-  from unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::text[], $5::text[])
-    as e (id, created_at, life, original_event, retry_history)
+   set original_event = e.original_event::jsonb, retry_history = e.retry_history::jsonb,
+       error_stack_trace = e.error_stack_trace, error_context = e.error_context::jsonb
+  from unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::text[])
+    as e (id, created_at, life, original_event, retry_history, error_stack_trace, error_context)
  where l.id = e.id
    and l.created_at = e.created_at
    and l.life = e.life";
@@ -97,6 +98,8 @@ async fn put(write: &Write, refilled: &[Refilled], last: Option<LetterId>) -> Re
                     &column(rows, |row| row.life as i32),
                     &column(rows, |row| row.extract.original_event.as_deref()),
                     &column(rows, |row| row.extract.retry_history.as_deref()),
+                    &column(rows, |row| row.extract.error_stack_trace.as_deref()),
+                    &column(rows, |row| row.extract.error_context.as_deref()),
                 ],
             )
             .await?;

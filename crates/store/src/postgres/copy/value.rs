@@ -1,23 +1,15 @@
-//! Values of a copy as PostgreSQL keeps them, and the columns of letters that it has alone.
+//! Values of a copy as PostgreSQL keeps them, and the search words that it keeps with letters.
 
-use std::collections::HashMap;
 use std::error::Error;
 
 use bytes::{BufMut, BytesMut};
-use lazaret_core::attempt::AttemptIdentity;
 use lazaret_core::filter::words::indexed_text;
 use lazaret_core::time::Time;
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use super::super::cell::{At, Cells, Uid};
-use super::super::conn::Conn;
-use super::super::extract::Extract;
-use super::super::letters;
-use super::uid;
+use super::super::cell::At;
 use crate::StoreError;
 use crate::copy::{Batch, Value};
-use crate::packing::{PreparedAttempt, open_error};
 
 impl<'a> FromSql<'a> for Value {
     fn from_sql(of: &Type, raw: &'a [u8]) -> Result<Value, Box<dyn Error + Sync + Send>> {
@@ -95,106 +87,17 @@ fn put_words(words: &str, out: &mut BytesMut) -> Result<(), Box<dyn Error + Sync
     Ok(())
 }
 
-/// The columns that PostgreSQL has alone, the one that is never null first.
-const DERIVED: [&str; 5] = ["words", "original_event", "error_stack_trace", "error_context", "retry_history"];
-
-/// The letters of a batch with all their columns. Their lives and attempts are stored already.
-pub(super) async fn extracted(conn: &Conn, batch: &Batch) -> Result<Batch, StoreError> {
-    let extracts = extracts(conn, batch).await?;
-    let id = batch.index("id")?;
+/// The letters of a batch with their search words. What people ask the database for is taken out of them later, by `refill`.
+pub(super) fn with_words(batch: &Batch) -> Result<Batch, StoreError> {
     let [letter_type, error_type, message] =
         [batch.index("type")?, batch.index("error_type")?, batch.index("error_message")?];
-    let columns = batch.columns.iter().cloned().chain(DERIVED.map(str::to_owned)).collect();
-    let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::Text);
-    let nothing = Extract::default();
+    let columns = batch.columns.iter().cloned().chain(["words".to_owned()]).collect();
     let mut rows = Vec::with_capacity(batch.rows.len());
     for row in &batch.rows {
-        let extract = extracts.get(&uid(&row[id])?).unwrap_or(&nothing);
         let words = indexed_text(row[letter_type].text(), row[error_type].text(), row[message].text());
         let mut row = row.clone();
         row.push(Value::Text(words));
-        row.push(text(&extract.original_event));
-        row.push(text(&extract.error_stack_trace));
-        row.push(text(&extract.error_context));
-        row.push(text(&extract.retry_history));
         rows.push(row);
     }
     Ok(Batch { table: batch.table, columns, rows })
-}
-
-/// The same letters without what PostgreSQL may not take; their words are needed.
-pub(super) fn bare(mut batch: Batch) -> Result<Batch, StoreError> {
-    let from = batch.index(DERIVED[0])? + 1;
-    for row in &mut batch.rows {
-        row[from..].fill(Value::Null);
-    }
-    Ok(batch)
-}
-
-async fn extracts(conn: &Conn, batch: &Batch) -> Result<HashMap<Uid, Extract>, StoreError> {
-    let (lives, attempts) = match batch.table {
-        "trash" => ("trash_lives", "trash_attempts"),
-        _ => ("lives", "attempts"),
-    };
-    let (id, life) = (batch.index("id")?, batch.index("life")?);
-    let ids: Vec<Uid> = batch.rows.iter().map(|row| uid(&row[id])).collect::<Result<_, _>>()?;
-    let present: Vec<Option<i32>> = batch
-        .rows
-        .iter()
-        .map(|row| match row[life] {
-            Value::Integer(life) => i32::try_from(life).ok(),
-            Value::Null | Value::Text(_) | Value::Bytes(_) => None,
-        })
-        .collect();
-    let mut runs: HashMap<Uid, Vec<Run>> = HashMap::new();
-    let sql = format!(
-        "select letter, ordinal, identity, at, duration_ms, error_type, error_code, message, detail
-           from {attempts}
-          where letter = any($1)
-          order by letter, ordinal"
-    );
-    for row in conn.query(&sql, &[&ids]).await? {
-        runs.entry(Uid(row.id(0)?)).or_default().push(Run::read(&row)?);
-    }
-    let sql = format!(
-        "select v.letter, v.fatal, v.content_type, v.headers, v.body
-           from unnest($1::uuid[], $2::integer[]) as m (letter, life)
-           join {lives} v on v.letter = m.letter and v.life = m.life"
-    );
-    let mut extracts = HashMap::with_capacity(ids.len());
-    for row in conn.query(&sql, &[&ids, &present]).await? {
-        let letter = Uid(row.id(0)?);
-        let (fatal, runs) = (row.small(1)?, runs.remove(&letter).unwrap_or_default());
-        let error = runs.iter().find(|run| run.ordinal == fatal).map(Run::error).transpose()?;
-        let attempts: Vec<PreparedAttempt> = runs.into_iter().map(|run| run.attempt).collect();
-        let envelope = letters::envelope(&row, 2)?;
-        extracts.insert(letter, Extract::of_parts(&envelope, error.as_ref(), &attempts));
-    }
-    Ok(extracts)
-}
-
-/// An attempt as it is kept.
-struct Run {
-    ordinal: u32,
-    attempt: PreparedAttempt,
-}
-
-impl Run {
-    fn read(row: &Row) -> Result<Run, StoreError> {
-        let attempt = PreparedAttempt {
-            identity: AttemptIdentity(row.bytes(2)?),
-            at: row.time_opt(3)?.map(|at| at.ms()),
-            duration_ms: row.cell(4)?,
-            error_type: row.cell(5)?,
-            error_code: row.cell(6)?,
-            message: row.cell(7)?,
-            detail: row.cell(8)?,
-        };
-        Ok(Run { ordinal: row.small(1)?, attempt })
-    }
-
-    fn error(&self) -> Result<lazaret_core::attempt::LetterError, StoreError> {
-        let PreparedAttempt { error_type, error_code, message, detail, .. } = &self.attempt;
-        Ok(open_error(error_type.clone(), error_code.clone(), message.clone(), detail.as_deref())?.0)
-    }
 }
