@@ -1,9 +1,9 @@
 //! A whole store on its way into another one, table by table.
 //!
-//! Rows travel as the embedded store keeps them: times in milliseconds, ids as bytes, booleans as 0 and 1; texts without NUL,
-//! which PostgreSQL cannot hold. Columns and
-//! tables that a store derives from others (row numbers, search words, extracts) do not travel: the target derives its own.
-//! The target is written in one transaction, so a copy that fails leaves nothing behind.
+//! Rows travel as the embedded store keeps them: times in milliseconds, ids as bytes, booleans as 0 and 1; texts without
+//! NUL, which PostgreSQL cannot hold. Tables and columns that a store derives from others (row numbers, search words,
+//! extracts) do not travel: the target derives its own. It is written in one transaction, so a copy that fails leaves
+//! nothing behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -48,6 +48,8 @@ impl CopyStore for PostgresStore {
         if self.readers.read((), |conn, ()| Box::pin(positions(conn))).await? != sent {
             return Err(self.held("somebody who wrote to it while it was copied"));
         }
+        conn.batch("commit").await?;
+        conn.give_back();
         // Whoever went away knows why.
         out.send(Piece::End(sent)).await.ok();
         Ok(())

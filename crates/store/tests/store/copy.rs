@@ -214,7 +214,7 @@ async fn a_database_is_served_or_copied_and_not_both() {
     let mut arriving = arriving;
     arriving.recv().await.unwrap();
     assert!(matches!(rig.store().lead().await, Err(StoreError::Held { .. })));
-    drop(arriving);
+    while arriving.recv().await.is_some() {}
     copying.await.unwrap().unwrap();
     assert!(rig.store().lead().await.unwrap());
     let (out, _arriving) = mpsc::channel(1);
