@@ -2,6 +2,7 @@
 //! types the command waits for it to compile.
 
 mod axe;
+mod azurite;
 mod cargo;
 mod needs;
 mod python;
@@ -48,6 +49,7 @@ fn run(task: Task) -> Result<()> {
             setup::ensure(TEST_NEEDS, missing)?;
             python::ensure(missing)?;
             axe::ensure(missing)?;
+            azurite::ensure(missing)?;
             cargo::run(&cargo::test_args(&test_args), &[])
         }
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),

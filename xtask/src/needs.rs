@@ -25,14 +25,20 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["openssl"],
         "makes the certificates of the PostgreSQL that is asked over TLS",
     ),
-    need("Python 3", &["python3"], &["python3"], "runs examples/worker.py, and what stands in for S3"),
+    need(
+        "Python 3",
+        &["python3"],
+        &["python3"],
+        "runs examples/worker.py, and the emulators of S3 and of Google Cloud Storage",
+    ),
     need(
         "Python environments",
         &["/usr/lib/*/ensurepip", "/usr/local/lib/*/ensurepip", "pyenv"],
         &["python3-venv"],
         "keeps the packages that the tests need out of the machine's Python",
     ),
-    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs, and fetches axe-core"),
+    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs and Azurite, and fetches axe-core"),
+    need("npm", &["npm"], &["npm"], "installs Azurite, which stands in for Azure's object storage"),
     need("Chromium", &["chromium"], &["chromium"], "shows the dashboard to the tests"),
     need("its driver", &["chromedriver"], &["chromium-driver"], "lets the tests use that Chromium"),
     need(

@@ -1,4 +1,4 @@
-//! The Python packages that the tests use: an S3 to write to, and a reader of Parquet that is not ours. They stand in an
+//! The Python packages that the tests use: emulators of S3 and of Google Cloud Storage, and a reader of Parquet that is not ours. They stand in an
 //! environment of their own in the user's cache; the machine's Python is never touched.
 
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::setup::Missing;
 
 /// Fixed versions: a test that fails tomorrow fails because of us.
-const PACKAGES: [&str; 2] = ["moto[server]==5.2.5", "pyarrow==26.0.1"];
+const PACKAGES: [&str; 3] = ["moto[server]==5.2.5", "gcp-storage-emulator==2026.7.19", "pyarrow==26.0.1"];
 
 /// What was installed last; written when the installation is complete.
 const STAMP: &str = "lazaret-packages.txt";

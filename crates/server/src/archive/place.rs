@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lazaret_core::limits;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{HttpClient, HttpConnector};
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -58,10 +58,11 @@ impl ArchivePlace {
             ArchiveUrl::Folder(folder) => Kind::Folder(folder.clone()),
             ArchiveUrl::Bucket { cloud, bucket, prefix } => {
                 let prefix = Path::parse(prefix).map_err(|error| error.to_string())?;
+                let bucket = Bucket { name: bucket, config, more };
                 let storage = match cloud {
-                    Cloud::S3 => s3(bucket, config, more, &mut hidden),
-                    Cloud::Google => google(bucket),
-                    Cloud::Azure => azure(bucket),
+                    Cloud::S3 => s3(&bucket, &mut hidden),
+                    Cloud::Google => google(&bucket, &mut hidden),
+                    Cloud::Azure => azure(&bucket, &mut hidden),
                 };
                 Kind::Bucket { storage: storage.map_err(|error| why(&error, &hidden))?, prefix }
             }
@@ -185,50 +186,65 @@ fn why(error: &Error, hidden: &[String]) -> String {
     text.chars().take(WHY_CHARS_MAX).collect()
 }
 
-fn s3(
-    bucket: &str,
-    config: &ArchiveConfig,
-    more: &[(&str, &str)],
-    hidden: &mut Vec<String>,
-) -> Result<Arc<dyn ObjectStore>, Error> {
-    let mut builder = AmazonS3Builder::from_env()
-        .with_bucket_name(bucket)
-        .with_http_connector(Connector { tls: Tls::of_the_machine() })
-        .with_retry(retries());
-    for (name, value) in more {
-        if let Ok(key) = name.to_ascii_lowercase().parse() {
-            builder = builder.with_config(key, *value);
+/// A builder as all clouds have one: from the environment, then what is configured. `$secrets` must not be repeated.
+macro_rules! storage {
+    ($builder:expr, $client:path, $place:expr, $hidden:expr, $secrets:expr) => {{
+        let Bucket { config, more, .. } = $place;
+        let connector = Connector { tls: Tls::of_the_machine() };
+        let mut builder = $builder.with_http_connector(connector).with_retry(retries());
+        for (name, value) in *more {
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, *value);
+            }
         }
-    }
-    if let Some(region) = &config.region {
+        if config.allow_http {
+            builder = builder.with_config($client(ClientConfigKey::AllowHttp), "true");
+        }
+        $hidden.extend($secrets.iter().filter_map(|key| builder.get_config_value(key)));
+        $hidden.retain(|secret| !secret.is_empty());
+        builder
+    }};
+}
+
+/// What a storage is made of.
+struct Bucket<'a> {
+    name: &'a str,
+    config: &'a ArchiveConfig,
+    more: &'a [(&'a str, &'a str)],
+}
+
+fn s3(bucket: &Bucket<'_>, hidden: &mut Vec<String>) -> Result<Arc<dyn ObjectStore>, Error> {
+    use AmazonS3ConfigKey::{AccessKeyId, SecretAccessKey, Token};
+    let builder = AmazonS3Builder::from_env().with_bucket_name(bucket.name);
+    let mut builder =
+        storage!(builder, AmazonS3ConfigKey::Client, bucket, hidden, [AccessKeyId, SecretAccessKey, Token]);
+    if let Some(region) = &bucket.config.region {
         builder = builder.with_region(region);
     }
-    if let Some(endpoint) = &config.endpoint {
+    if let Some(endpoint) = &bucket.config.endpoint {
         builder = builder.with_endpoint(endpoint);
     }
-    if config.allow_http {
-        builder = builder.with_allow_http(true);
+    Ok(Arc::new(builder.build()?))
+}
+
+fn google(bucket: &Bucket<'_>, hidden: &mut Vec<String>) -> Result<Arc<dyn ObjectStore>, Error> {
+    let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket.name);
+    let mut builder =
+        storage!(builder, GoogleConfigKey::Client, bucket, hidden, [GoogleConfigKey::ServiceAccountKey]);
+    if let Some(endpoint) = &bucket.config.endpoint {
+        builder = builder.with_base_url(endpoint);
     }
-    let secrets =
-        [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-    hidden.extend(secrets.iter().filter_map(|key| builder.get_config_value(key)));
-    hidden.retain(|secret| !secret.is_empty());
     Ok(Arc::new(builder.build()?))
 }
 
-fn google(bucket: &str) -> Result<Arc<dyn ObjectStore>, Error> {
-    let builder = GoogleCloudStorageBuilder::from_env()
-        .with_bucket_name(bucket)
-        .with_http_connector(Connector { tls: Tls::of_the_machine() })
-        .with_retry(retries());
-    Ok(Arc::new(builder.build()?))
-}
-
-fn azure(container: &str) -> Result<Arc<dyn ObjectStore>, Error> {
-    let builder = MicrosoftAzureBuilder::from_env()
-        .with_container_name(container)
-        .with_http_connector(Connector { tls: Tls::of_the_machine() })
-        .with_retry(retries());
+fn azure(bucket: &Bucket<'_>, hidden: &mut Vec<String>) -> Result<Arc<dyn ObjectStore>, Error> {
+    use AzureConfigKey::{AccessKey, ClientSecret, SasKey, Token};
+    let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket.name);
+    let mut builder =
+        storage!(builder, AzureConfigKey::Client, bucket, hidden, [AccessKey, ClientSecret, SasKey, Token]);
+    if let Some(endpoint) = &bucket.config.endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
+    }
     Ok(Arc::new(builder.build()?))
 }
 

@@ -22,7 +22,7 @@ pub struct ArchiveConfig {
     /// Letters after which a file is written, and how long the first of them waits for the others.
     pub file_letters: u64,
     pub file_age_ms: i64,
-    /// Where the storage is, if it is not Amazon's.
+    /// Where the storage is, if it is not the cloud's own.
     pub endpoint: Option<String>,
     pub region: Option<String>,
     /// Whether the storage may be spoken to without TLS.

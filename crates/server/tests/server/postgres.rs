@@ -10,8 +10,8 @@ mod archive_api;
 mod archive_files_api;
 #[path = "archive_rig.rs"]
 mod archive_rig;
-#[path = "archive_s3.rs"]
-mod archive_s3;
+#[path = "archive_storages.rs"]
+mod archive_storages;
 #[path = "decisions.rs"]
 mod decisions;
 #[path = "holds_api.rs"]
@@ -84,6 +84,8 @@ mod retention_cases;
 mod retention_years;
 #[path = "rig.rs"]
 mod rig;
+#[path = "storages.rs"]
+mod storages;
 #[path = "web.rs"]
 mod web;
 #[path = "web_settings.rs"]
