@@ -96,6 +96,9 @@ pub const WRITER_QUEUE_MAX: usize = 1_024;
 /// Letters that one commit takes at most, so that no caller waits for a commit of unbounded size.
 pub const COMMIT_LETTERS_MAX: usize = 4_096;
 
+/// Pages of the message index that one commit merges beside its own work: some five milliseconds with a million letters.
+pub const WORD_PAGES_MERGED_PER_COMMIT: i64 = 8;
+
 /// How long one read of the store may take before it is stopped and the caller is asked to narrow the filter.
 pub const READ_MS_MAX: u64 = 10_000;
 

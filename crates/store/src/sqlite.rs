@@ -35,6 +35,7 @@ mod transfer;
 mod trash;
 mod tries;
 mod verdicts;
+mod words;
 mod workers;
 mod writer;
 
@@ -124,6 +125,7 @@ impl SqliteStore {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         migrate::migrate(&mut conn, format)?;
         migrate::keep_mode(&conn, mode)?;
+        words::tune(&conn)?;
         let changes = Arc::new(watch::Sender::new(0));
         let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
         let numbers = Arc::new(Numbers::read(&conn)?);

@@ -7,6 +7,7 @@ use lazaret_core::time::Time;
 
 use super::incidents::{self, Sums};
 use super::jobs::queues::Depths;
+use super::words;
 use super::writer::Write;
 use crate::StoreError;
 use crate::job::SOURCE;
@@ -288,7 +289,8 @@ impl Tally {
         }
         write_flows(write, &self.flows)?;
         self.depths.put(write)?;
-        incidents::add_sums(write, sums, self.at)
+        incidents::add_sums(write, sums, self.at)?;
+        if self.letters.is_empty() { Ok(()) } else { words::merge(write.conn) }
     }
 }
 
