@@ -10,6 +10,8 @@ pub struct RetryPolicies {
     base: RetryPolicy,
     /// In the order of `ErrorClass::ALL`.
     by_class: [RetryPolicy; ErrorClass::ALL.len()],
+    /// Whether the class has a number of attempts of its own, in the same order.
+    limited: [bool; ErrorClass::ALL.len()],
 }
 
 impl RetryPolicies {
@@ -19,12 +21,14 @@ impl RetryPolicies {
             let attempts = preset.class_attempts(class).map_or(base.attempts, |most| most.min(base.attempts));
             RetryPolicy { attempts, ..base }
         });
-        RetryPolicies { base, by_class }
+        let limited = ErrorClass::ALL.map(|class| preset.class_attempts(class).is_some());
+        RetryPolicies { base, by_class, limited }
     }
 
     /// Replaces the policy of one class.
     pub fn set(&mut self, class: ErrorClass, policy: RetryPolicy) {
         self.by_class[class as usize] = policy;
+        self.limited[class as usize] |= policy.attempts != self.base.attempts;
     }
 
     /// The policy that classes without a limit of their own have.
@@ -39,8 +43,8 @@ impl RetryPolicies {
     /// What to do with a message that has failed `failed_attempts` times, this one included, and whose own limit is
     /// `max_attempts`. `unit` is a random number from 0 to 1.
     ///
-    /// The message's own limit beats the policy's, upwards too. Where a class gets fewer attempts than the others, the
-    /// message's limit can only lower them: who wrote it did not know what the message would die of.
+    /// The message's own limit beats the policy's, upwards too. Where a class has a number of attempts of its own, the
+    /// message's limit can only lower it: who wrote it did not know what the message would die of.
     pub fn decide(
         &self,
         class: ErrorClass,
@@ -51,8 +55,8 @@ impl RetryPolicies {
         let policy = *self.of(class);
         let own = max_attempts.map(|own| own.clamp(1, limits::ATTEMPTS_MAX as u32));
         let attempts = match own {
-            Some(own) if policy.attempts >= self.base.attempts => own,
-            Some(own) => own.min(policy.attempts),
+            Some(own) if self.limited[class as usize] => own.min(policy.attempts),
+            Some(own) => own,
             None => policy.attempts,
         };
         RetryPolicy { attempts, ..policy }.decide(failed_attempts, unit)
@@ -105,6 +109,10 @@ mod tests {
         ] {
             assert_eq!(attempts(&policies, class, Some(own)), expected, "{class} {own}");
         }
+        // However few attempts the others get.
+        let few = RetryPolicies::new(Preset::Outbox, RetryPolicy { attempts: 2, ..*policies.base() });
+        assert_eq!(attempts(&few, ErrorClass::Validation, Some(9)), 2);
+        assert_eq!(attempts(&few, ErrorClass::Transient, Some(9)), 9);
     }
 
     #[test]
@@ -116,5 +124,7 @@ mod tests {
         let verdict = policies.decide(ErrorClass::Business, None, 1, 0.0);
         assert_eq!(verdict, Verdict::RetryAfter { delay_ms: 60_000 });
         assert_eq!(attempts(&policies, ErrorClass::Transient, None), 5);
+        policies.set(ErrorClass::Transient, RetryPolicy { attempts: 8, ..slow });
+        assert_eq!(attempts(&policies, ErrorClass::Transient, Some(9)), 8);
     }
 }
