@@ -16,6 +16,16 @@ pub struct Claim {
     pub idempotency_key: String,
 }
 
+/// One holder's right to a claim. Whoever takes an expired claim over renews it, and from then on the fence of the holder
+/// before neither begins nor settles anything. The idempotency key names the claim: its number grows with every claim.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClaimFence {
+    pub letter: LetterId,
+    pub idempotency_key: String,
+    /// How often the claim had been taken over when this holder got it.
+    pub renewals: u32,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ClaimStep {
     Claimed,

@@ -13,6 +13,7 @@ use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
 
 use crate::audit::Actor;
+use crate::claim::{ClaimFence, ClaimStep};
 use crate::series::Step;
 
 /// A redrive before its list is taken down.
@@ -176,10 +177,19 @@ pub struct Taken {
     pub letter: LetterId,
     pub life: u32,
     pub idempotency_key: String,
+    /// How often its claim was taken over from a holder that did not act in time.
+    pub renewals: u32,
     /// The configured destination, by name.
     pub destination: String,
     pub source: String,
     pub subscriber: Option<String>,
+}
+
+impl Taken {
+    pub fn fence(&self) -> ClaimFence {
+        let Taken { letter, idempotency_key, renewals, .. } = self;
+        ClaimFence { letter: *letter, idempotency_key: idempotency_key.clone(), renewals: *renewals }
+    }
 }
 
 /// What a look for letters to send gave.
@@ -216,6 +226,21 @@ pub enum SendOutcome {
     Unsent,
 }
 
+impl SendOutcome {
+    /// Whether sending can have come to this when the claim was that far. A letter whose outcome is unknown is settled by
+    /// the answer if that comes after all, but not as unknown once more.
+    pub(crate) fn can_settle(&self, step: ClaimStep, before: Outcome) -> bool {
+        match self {
+            SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
+            SendOutcome::Sent => step == ClaimStep::Sending,
+            SendOutcome::Unknown { .. } => step == ClaimStep::Sending && before != Outcome::Unknown,
+            SendOutcome::Failed { .. } | SendOutcome::Unsent => {
+                matches!(step, ClaimStep::Claimed | ClaimStep::Sending)
+            }
+        }
+    }
+}
+
 /// What a person says of a letter of which nobody knew.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ByPerson {
@@ -250,6 +275,17 @@ pub struct Expired {
     pub taken: Taken,
     /// Whether it may have been sent: it was `sending`.
     pub sending: bool,
+}
+
+impl Expired {
+    pub(crate) fn step(&self) -> ClaimStep {
+        if self.sending { ClaimStep::Sending } else { ClaimStep::Claimed }
+    }
+
+    /// The letter in the hands of whoever took its claim over.
+    pub(crate) fn renewed(&self) -> Taken {
+        Taken { renewals: self.taken.renewals + 1, ..self.taken.clone() }
+    }
 }
 
 /// Which redrives, newest first.

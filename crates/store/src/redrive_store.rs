@@ -8,10 +8,11 @@ use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::{Actor, AuditEntry, Look};
+use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
 };
 
 /// What a store does for whoever puts letters back. Every `Store` is one.
@@ -75,33 +76,34 @@ pub trait RedriveStore: Send + Sync {
         at: Time,
     ) -> Result<Next, StoreError>;
 
-    /// Moves claims from `claimed` to `sending`, and answers which: the others are no longer this run's to send.
+    /// Moves claims from `claimed` to `sending`, and answers which: the others are no longer the caller's to send.
     async fn begin_sending(
         &self,
         id: RedriveId,
-        letters: Vec<LetterId>,
+        claims: Vec<ClaimFence>,
         at: Time,
     ) -> Result<Vec<LetterId>, StoreError>;
 
-    /// Writes down what sending came to; says of each whether it still was this run's.
+    /// Settles letters by what sending them came to. Answers for each whether it was: a claim that somebody else took over
+    /// is not the caller's to settle.
     async fn settle_letters(
         &self,
         id: RedriveId,
-        outcomes: Vec<(LetterId, SendOutcome)>,
+        outcomes: Vec<(ClaimFence, SendOutcome)>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError>;
 
     /// Claims of all runs whose lease is over, oldest first.
     async fn expired_claims(&self, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError>;
 
-    /// Takes an expired claim over with a new lease, to send it again under the same key; false if it is no longer so.
+    /// Takes an expired claim over with a new lease, under the same key. Nothing if its holder or another instance moved it
+    /// since it was found expired.
     async fn renew_claim(
         &self,
-        id: RedriveId,
-        letter: LetterId,
+        expired: Expired,
         lease_until: Time,
         at: Time,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<Option<Taken>, StoreError>;
 
     /// Settles a letter of which nobody knew, by a person's word, with the audit entry; false if it is not unknown.
     async fn settle_unknown(

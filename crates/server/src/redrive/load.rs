@@ -10,6 +10,7 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
+use lazaret_store::claim::ClaimFence;
 use lazaret_store::redrive::{Edit, RunStep, SendOutcome, Taken};
 
 use super::send::Settled;
@@ -26,36 +27,57 @@ const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How long a send is waited for at most, and never longer than the lease. A destination has a limit of its own below it.
 const SEND_MS_MAX: u64 = limits::DESTINATION_MS_MAX + limits::DESTINATION_WAIT_MS;
 
+/// How long a claim lasts. It is twice the configured lease: a letter is begun in the first half only, so that the second
+/// is there to send it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub until: Time,
+    /// Asked before the commit that begins a send.
+    pub begin_before: Time,
+    /// By the machine's own clock, which nobody sets. Asked last before the send, so that a process that was stopped after
+    /// that commit sends nothing.
+    pub start_by: Instant,
+}
+
+impl Lease {
+    pub(super) fn from_now(app: &App) -> Lease {
+        let (now, lease_ms) = (app.clock.now(), app.config.redrive.lease_ms);
+        Lease {
+            until: now.plus_ms(2 * lease_ms.cast_signed()),
+            begin_before: now.plus_ms(lease_ms.cast_signed()),
+            start_by: Instant::now() + Duration::from_millis(lease_ms + limits::CLAIM_SLACK_MS),
+        }
+    }
+}
+
 /// Claimed and read: it can be sent.
 pub(super) struct Ready {
     pub outgoing: Outgoing,
-    /// Later its lease would not last.
-    pub begin_before: Time,
+    pub lease: Lease,
+    renewals: u32,
     send_ms_max: u64,
     destination: Arc<dyn Destination>,
 }
 
 impl Ready {
+    pub(super) fn fence(&self) -> ClaimFence {
+        let Outgoing { letter, idempotency_key, .. } = &self.outgoing;
+        ClaimFence { letter: *letter, idempotency_key: idempotency_key.clone(), renewals: self.renewals }
+    }
+
     /// Sends it once, and says what came of it.
     pub(super) async fn send(self, clock: Clock) -> Settled {
-        let started = Instant::now();
+        let (fence, started) = (self.fence(), Instant::now());
+        if started > self.lease.start_by {
+            return (fence, SendOutcome::Unsent);
+        }
         let sending = self.destination.send(&self.outgoing);
         let sent = match tokio::time::timeout(Duration::from_millis(self.send_ms_max), sending).await {
             Ok(sent) => sent,
             Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
-        let now = clock.now();
-        let outcome = match destination::outcome(sent, now, duration_ms) {
-            // Whoever took the claim over may be sending it, and only they can say that it was not sent.
-            SendOutcome::Failed { .. } | SendOutcome::Unsent
-                if now.since(self.begin_before) > self.send_ms_max.cast_signed() =>
-            {
-                SendOutcome::Unknown { why: "the answer came when the claim was over".to_owned() }
-            }
-            outcome => outcome,
-        };
-        (self.outgoing.letter, outcome)
+        (fence, destination::outcome(sent, clock.now(), duration_ms))
     }
 }
 
@@ -93,29 +115,33 @@ pub(super) async fn load(
     run: RedriveId,
     edit: Option<u32>,
     taken: Vec<Taken>,
-    begin_before: Time,
+    lease: Lease,
 ) -> Result<(Vec<Ready>, Vec<Settled>), StoreError> {
     let send_ms_max = SEND_MS_MAX.min(app.config.redrive.lease_ms.saturating_sub(limits::CLAIM_SLACK_MS));
     let (mut ready, mut unfit) = (Vec::with_capacity(taken.len()), Vec::new());
-    let mut reads = stream::iter(taken).map(|taken| read(app, run, edit, taken)).buffered(READS);
+    let reads = stream::iter(taken).map(|taken| async move {
+        let (fence, letter) = (taken.fence(), taken.letter);
+        read(app, run, edit, taken).await.map(|read| (fence, letter, read))
+    });
+    let mut reads = reads.buffered(READS);
     let mut bytes = 0;
     while let Some(read) = reads.next().await {
-        match read? {
+        let (fence, letter, read) = read?;
+        match read {
             // Nothing is lost: its turn comes again.
-            Read::Ready { outgoing, .. } if bytes > BYTES_MAX => {
-                unfit.push((outgoing.letter, SendOutcome::Unsent));
-            }
+            Read::Ready { .. } if bytes > BYTES_MAX => unfit.push((fence, SendOutcome::Unsent)),
             Read::Ready { outgoing, destination } => {
                 bytes += outgoing.body.len();
-                ready.push(Ready { outgoing, destination, begin_before, send_ms_max });
+                let renewals = fence.renewals;
+                ready.push(Ready { outgoing, destination, lease, renewals, send_ms_max });
             }
-            Read::Unreadable(letter, why) => {
+            Read::Unreadable(why) => {
                 tracing::error!(letter.id = %letter, redrive.id = %run, "letter {letter} cannot be sent: {why}");
-                unfit.push((letter, unreadable(why, app.clock.now())));
+                unfit.push((fence, unreadable(why, app.clock.now())));
             }
-            Read::NoWay(letter, why) => {
+            Read::NoWay(why) => {
                 pause(app, run, why).await?;
-                unfit.push((letter, SendOutcome::Unsent));
+                unfit.push((fence, SendOutcome::Unsent));
             }
         }
     }
@@ -124,8 +150,8 @@ pub(super) async fn load(
 
 enum Read {
     Ready { outgoing: Outgoing, destination: Arc<dyn Destination> },
-    Unreadable(LetterId, String),
-    NoWay(LetterId, String),
+    Unreadable(String),
+    NoWay(String),
 }
 
 async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Result<Read, StoreError> {
@@ -133,9 +159,9 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
     let destination = match app.destinations.by_name(&destination) {
         Ok(Named { way: Way::Out(destination), .. }) => destination,
         Ok(Named { way: Way::Jobs, name }) => {
-            return Ok(Read::NoWay(letter, format!("{name} are put back by the store, not sent")));
+            return Ok(Read::NoWay(format!("{name} are put back by the store, not sent")));
         }
-        Err(why) => return Ok(Read::NoWay(letter, why.to_string())),
+        Err(why) => return Ok(Read::NoWay(why.to_string())),
     };
     let outgoing = match edit {
         Some(number) => {
@@ -147,7 +173,7 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
             Ok(original) => {
                 original.map(|original| outgoing(run, letter, life, idempotency_key, &original.envelope))
             }
-            Err(StoreError::Corrupt(why)) => return Ok(Read::Unreadable(letter, why)),
+            Err(StoreError::Corrupt(why)) => return Ok(Read::Unreadable(why)),
             Err(error) => return Err(error),
         },
     };
@@ -158,7 +184,7 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
             }
             Read::Ready { outgoing, destination }
         }
-        None => Read::Unreadable(letter, "its content is gone".to_owned()),
+        None => Read::Unreadable("its content is gone".to_owned()),
     })
 }
 
@@ -187,4 +213,64 @@ async fn pause(app: &App, run: RedriveId, why: String) -> Result<(), StoreError>
     let by = super::ourselves();
     // A run that is not going any more needs no pause.
     app.store.step_redrive(run, RunStep::Pause(why), by, app.clock.now()).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use lazaret_store::redrive::SendOutcome;
+
+    use super::*;
+    use crate::destination::{Route, Verified};
+
+    /// Must not be sent to.
+    #[derive(Debug)]
+    struct Closed;
+
+    #[async_trait::async_trait]
+    impl Destination for Closed {
+        fn address(&self) -> String {
+            "closed".to_owned()
+        }
+
+        fn deduplicates(&self) -> bool {
+            false
+        }
+
+        async fn route(&self, _: &Outgoing) -> Result<Route, String> {
+            Err("closed".to_owned())
+        }
+
+        async fn send(&self, outgoing: &Outgoing) -> Sent {
+            panic!("letter {} was sent", outgoing.letter);
+        }
+
+        async fn verify(&self, _: &Outgoing) -> Verified {
+            Verified::NotYet
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_that_was_stopped_after_it_began_to_send_does_not_send() {
+        let outgoing = Outgoing {
+            letter: LetterId::from_bytes([1; 16]),
+            life: 1,
+            redrive: RedriveId::from_bytes([2; 16]),
+            message_id: String::new(),
+            idempotency_key: "a:1:1".to_owned(),
+            content_type: "application/json".to_owned(),
+            headers: Vec::new(),
+            body: Bytes::from_static(b"{}"),
+            content: Content::Original,
+        };
+        let clock = Clock::fixed(Time::from_ms(0));
+        let start_by = Instant::now() - Duration::from_millis(1);
+        // By the clock of the leases there is time enough: somebody set it back.
+        let lease = Lease { until: Time::from_ms(120_000), begin_before: Time::from_ms(60_000), start_by };
+        let destination: Arc<dyn Destination> = Arc::new(Closed);
+        let ready = Ready { outgoing, lease, renewals: 3, send_ms_max: 1_000, destination };
+        let fence = ready.fence();
+        assert_eq!(fence.renewals, 3);
+        assert_eq!(ready.send(clock).await, (fence, SendOutcome::Unsent));
+    }
 }

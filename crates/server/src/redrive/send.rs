@@ -12,10 +12,11 @@ use lazaret_core::limits;
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
+use lazaret_store::claim::ClaimFence;
 use lazaret_store::redrive::{Redrive, SendOutcome};
 use tokio::task::{JoinError, JoinSet};
 
-use super::load::{Ready, load};
+use super::load::{Lease, Ready, load};
 use super::tick::tended;
 use crate::app::App;
 
@@ -29,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const SETTLE_RESTS: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
 
-pub(super) type Settled = (LetterId, SendOutcome);
+pub(super) type Settled = (ClaimFence, SendOutcome);
 
 /// A look at the run that goes on while letters are sent.
 type Looking<'a> = Pin<Box<dyn Future<Output = Result<Found, StoreError>> + Send + 'a>>;
@@ -144,9 +145,9 @@ impl<'a> Sending<'a> {
         let now = self.app.clock.now();
         let (halted, done) = (self.halted, &mut self.done);
         self.queue.retain(|ready| {
-            let keep = !halted && now < ready.begin_before;
+            let keep = !halted && now < ready.lease.begin_before;
             if !keep {
-                done.push((ready.outgoing.letter, SendOutcome::Unsent));
+                done.push((ready.fence(), SendOutcome::Unsent));
             }
             keep
         });
@@ -182,8 +183,8 @@ impl<'a> Sending<'a> {
         let bad = settle.iter().any(|(_, outcome)| is_bad(outcome));
         let out = &mut self.out;
         let begun = async {
-            let letters = begin.iter().map(|ready| ready.outgoing.letter).collect();
-            let begun = begin_sending(app, id, letters).await?;
+            let claims = begin.iter().map(Ready::fence).collect();
+            let begun = begin_sending(app, id, claims).await?;
             for ready in begin {
                 // Others are no longer ours: their lease ended, and somebody else has them or will.
                 if begun.contains(&ready.outgoing.letter) {
@@ -309,12 +310,12 @@ fn is_bad(outcome: &SendOutcome) -> bool {
 async fn begin_sending(
     app: &App,
     id: RedriveId,
-    letters: Vec<LetterId>,
+    claims: Vec<ClaimFence>,
 ) -> Result<Vec<LetterId>, StoreError> {
-    if letters.is_empty() {
-        return Ok(letters);
+    if claims.is_empty() {
+        return Ok(Vec::new());
     }
-    app.store.begin_sending(id, letters, app.clock.now()).await
+    app.store.begin_sending(id, claims, app.clock.now()).await
 }
 
 /// Writes down what became of letters, and again if the store does not take it at once: it cannot be found out anew.
@@ -326,9 +327,9 @@ pub(super) async fn write_down(app: &App, id: RedriveId, settle: Vec<Settled>) -
     loop {
         match app.store.settle_letters(id, settle.clone(), app.clock.now()).await {
             Ok(ours) => {
-                let others = ours.iter().filter(|ours| !**ours).count();
-                if others > 0 {
-                    tracing::warn!(redrive.id = %id, letters = others, "{others} letters were settled by others");
+                let lost = ours.iter().filter(|ours| !**ours).count();
+                if lost > 0 {
+                    tracing::warn!(redrive.id = %id, letters = lost, "{lost} claims were taken over or settled by others");
                 }
                 return Ok(settle.len());
             }
@@ -350,13 +351,10 @@ async fn look_at(app: &App, id: RedriveId, edit: Option<u32>, limit: u32) -> Res
     if limit == 0 || !claims || !waits {
         return Ok(found);
     }
-    let (now, lease_ms) = (app.clock.now(), app.config.redrive.lease_ms.cast_signed());
-    // Twice the lease: a letter is begun in the first half only, so that the second is there to send it.
-    let lease_until = now.plus_ms(2 * lease_ms);
-    let next = app.store.take_letters(id, limit, lease_until, now).await?;
+    let lease = Lease::from_now(app);
+    let next = app.store.take_letters(id, limit, lease.until, app.clock.now()).await?;
     found.moved = next.taken.len() as u64 + next.put_back + next.skipped;
     found.next_at = next.next_at;
-    let begin_before = now.plus_ms(lease_ms);
-    (found.ready, found.unfit) = load(app, id, edit, next.taken, begin_before).await?;
+    (found.ready, found.unfit) = load(app, id, edit, next.taken, lease).await?;
     Ok(found)
 }

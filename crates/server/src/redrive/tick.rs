@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::id::RedriveId;
 use lazaret_core::limits;
 use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_store::StoreError;
 use lazaret_store::redrive::{Expired, Redrive, SendOutcome, Taken};
 use tokio::task::JoinSet;
 
-use super::load::load;
+use super::load::{Lease, load};
 use super::send::{Looked, Sending, Settled, write_down};
 use super::verify::verify;
 use crate::app::App;
@@ -80,25 +80,30 @@ fn may_end(run: &Redrive) -> bool {
     goes && run.letters.iter().all(|(outcome, letters)| *letters == 0 || !outcome.is_open())
 }
 
-/// Takes on claims whose holder is gone: what was never sent waits again, what may have been is sent again under the
-/// same key where the destination knows a repetition, and is unknown elsewhere.
+/// Looks after claims whose holder did not act in time: what was never sent waits again, what may have been is sent again
+/// under the same key where the destination deduplicates, and is unknown elsewhere. An unknown letter stays its holder's to
+/// settle: nobody else sends it, so an answer that comes late is still the answer.
 pub(crate) async fn look_after_claims(app: &App) -> Result<bool, StoreError> {
     let expired = app.store.expired_claims(app.clock.now(), limits::EXPIRED_CLAIMS_PER_LOOK).await?;
-    let mut by_run: BTreeMap<RedriveId, (Vec<Settled>, Vec<Taken>)> = BTreeMap::new();
+    let mut by_run: BTreeMap<RedriveId, (Vec<Settled>, Vec<Expired>)> = BTreeMap::new();
     let moved = !expired.is_empty();
-    for Expired { run, taken, sending } in expired {
-        let (settled, again) = by_run.entry(run).or_default();
-        let known = app.destinations.by_name(&taken.destination).is_ok_and(|named| named.deduplicates());
-        match (sending, known) {
-            (false, _) => settled.push((taken.letter, SendOutcome::Unsent)),
-            (true, true) => again.push(taken),
-            (true, false) => settled.push((taken.letter, unknown())),
+    for one in expired {
+        let (settled, again) = by_run.entry(one.run).or_default();
+        let destination = app.destinations.by_name(&one.taken.destination);
+        let deduplicates = destination.is_ok_and(|named| named.deduplicates());
+        match (one.sending, deduplicates) {
+            (false, _) => {
+                if let Some(taken) = renew(app, one, Lease::from_now(app)).await? {
+                    settled.push((taken.fence(), SendOutcome::Unsent));
+                }
+            }
+            (true, true) => again.push(one),
+            (true, false) => settled.push((one.taken.fence(), unknown())),
         }
     }
     let mut to_send = Vec::new();
     for (run, (settled, again)) in by_run {
-        let ours = renewed(app, run, settled).await?;
-        write_down(app, run, ours).await?;
+        write_down(app, run, settled).await?;
         to_send.push((run, again));
     }
     // Sending may take long, and nobody else's claims should wait for it.
@@ -108,46 +113,40 @@ pub(crate) async fn look_after_claims(app: &App) -> Result<bool, StoreError> {
     Ok(moved)
 }
 
-/// Those that are still without a holder, and ours now: another instance may have taken one on, and be sending it.
-async fn renewed(app: &App, run: RedriveId, expired: Vec<Settled>) -> Result<Vec<Settled>, StoreError> {
-    let now = app.clock.now();
-    let lease_until = now.plus_ms(app.config.redrive.lease_ms.cast_signed());
-    let mut ours = Vec::with_capacity(expired.len());
-    for (letter, outcome) in expired {
-        if app.store.renew_claim(run, letter, lease_until, now).await? {
-            ours.push((letter, outcome));
-        }
-    }
-    Ok(ours)
+/// Takes an expired claim over, unless its holder moved it or another instance was first.
+async fn renew(app: &App, expired: Expired, lease: Lease) -> Result<Option<Taken>, StoreError> {
+    app.store.renew_claim(expired, lease.until, app.clock.now()).await
 }
 
 fn unknown() -> SendOutcome {
     SendOutcome::Unknown { why: "whoever sent it was gone before the answer came".to_owned() }
 }
 
-async fn send_again(app: &App, run: RedriveId, again: Vec<Taken>) -> Result<(), StoreError> {
+/// Repeats sends whose outcome is unknown, under their keys. One that cannot be repeated now keeps its claim, and is
+/// repeated when the lease is over: given back, it would be sent under another key.
+async fn send_again(app: &App, run: RedriveId, again: Vec<Expired>) -> Result<(), StoreError> {
     let Some(redrive) = app.store.redrive(run).await? else { return Ok(()) };
     let stop = app.stopping();
     for chunk in again.chunks(redrive.options.concurrency.max(1) as usize) {
         if *stop.borrow() {
             return Ok(());
         }
-        let (now, mut ours) = (app.clock.now(), Vec::with_capacity(chunk.len()));
-        let lease_until = now.plus_ms(app.config.redrive.lease_ms.cast_signed());
-        for taken in chunk {
-            if app.store.renew_claim(run, taken.letter, lease_until, now).await? {
-                ours.push(taken.clone());
-            }
+        let lease = Lease::from_now(app);
+        let mut ours = Vec::with_capacity(chunk.len());
+        for expired in chunk {
+            ours.extend(renew(app, expired.clone(), lease).await?);
         }
-        let (ready, mut settled) = load(app, run, redrive.edit, ours, now).await?;
-        // They were sent once already: that they cannot be now does not make them unsent.
+        let (ready, mut settled) = load(app, run, redrive.edit, ours, lease).await?;
+        // They were sent once already: that they cannot be read now does not make them failed.
+        settled.retain(|(_, outcome)| *outcome != SendOutcome::Unsent);
         settled.iter_mut().for_each(|(_, outcome)| *outcome = unknown());
-        let mut out: JoinSet<(LetterId, SendOutcome)> = JoinSet::new();
+        let mut out: JoinSet<Settled> = JoinSet::new();
         for one in ready {
             out.spawn(one.send(app.clock.clone()));
         }
         while let Some(one) = out.join_next().await {
             match one {
+                Ok((_, SendOutcome::Unsent)) => {}
                 Ok(one) => settled.push(one),
                 Err(error) => tracing::error!(error = %error, "a letter was lost sight of while it was sent"),
             }

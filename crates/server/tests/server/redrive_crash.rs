@@ -1,11 +1,14 @@
 //! Instances that go away between any two steps, and several at once: nothing is lost, nothing goes out twice without
 //! its key.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::redrive::{Pace, RunState};
+use lazaret_server::app::App;
+use lazaret_server::clock::Clock;
 use lazaret_server::operations::Progress;
 use lazaret_server::redrive::{self, Wanted};
 use lazaret_store::failure::{Failure, FailurePoint};
@@ -134,6 +137,87 @@ async fn two_instances_share_a_run_and_send_each_letter_once() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..60).collect::<Vec<_>>());
     rig.test.check().await;
+}
+
+const STALL_MS: i64 = 2 * limits::CLAIM_LEASE_MS as i64 + 1;
+
+const STEP_MS: i64 = 600_000;
+
+/// One instance stalls with a letter on its way and others claimed, while time passes and clocks are stepped; another
+/// looks after the run; then the first goes on. Neither knows how the other's clock stands.
+async fn stall(passed_ms: i64, stepped_ms: [i64; 2]) {
+    let rig = rig(false).await;
+    for n in 0..16 {
+        rig.dies(n, None).await;
+    }
+    let (mine, theirs) = (rig.to.clone(), Scripted::new(false));
+    for to in [&mine, &theirs] {
+        to.always(Does::Wait);
+    }
+    let clock = Clock::fixed(rig.app.clock.now());
+    let other = rig.apart(clock.clone(), theirs.clone());
+    let id = rig.launched(Wanted { concurrency: Some(1), batch_size: Some(16), ..at_once() }).await;
+
+    let mut stalled = Box::pin(tick_all(&rig.app));
+    tokio::select! {
+        () = &mut stalled => panic!("it should wait for its first letter"),
+        () = mine.came.notified() => {}
+        () = tokio::time::sleep(PATIENCE) => panic!("nothing came"),
+    }
+    // From here on nobody polls it: its process is stopped.
+    assert_eq!(rig.letters(id).await, [("out", 16)]);
+    rig.test.pass(passed_ms + stepped_ms[0]);
+    let Clock::Fixed(ms) = &clock else { unreachable!("it is fixed") };
+    ms.fetch_add(passed_ms + stepped_ms[1], Ordering::SeqCst);
+    {
+        let mut going = Box::pin(tick_all(&other));
+        // By its clock the leases may not be over: then it finds nothing to do.
+        let idle = tokio::select! {
+            () = &mut going => true,
+            () = theirs.came.notified() => false,
+            () = tokio::time::sleep(PATIENCE) => panic!("it neither sends nor ends"),
+        };
+        // The first goes on while the second is sending.
+        for to in [&mine, &theirs] {
+            to.go_on.add_permits(100);
+        }
+        let rest = async {
+            if !idle {
+                going.await;
+            }
+        };
+        let both = async { tokio::join!(stalled, rest) };
+        tokio::time::timeout(PATIENCE, both).await.expect("both come to an end");
+    }
+    // Whatever is left is claimed by whoever's clock says that a lease is over.
+    for _ in 0..4 {
+        rig.test.pass(STALL_MS + STEP_MS);
+        ms.fetch_add(STALL_MS + STEP_MS, Ordering::SeqCst);
+        tokio::join!(tick_all(&rig.app), tick_all(&other));
+    }
+    let mut numbers = [mine.numbers(), theirs.numbers()].concat();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..16).collect::<Vec<_>>(), "{passed_ms} ms, {stepped_ms:?}");
+    assert_eq!(rig.letters(id).await, [("succeeded", 16)], "{passed_ms} ms, {stepped_ms:?}");
+    rig.test.check().await;
+}
+
+async fn tick_all(app: &App) {
+    while redrive::tick(app).await.unwrap() == Progress::More {}
+}
+
+#[tokio::test]
+async fn an_instance_that_stalled_for_two_leases_sends_nothing_twice() {
+    stall(STALL_MS, [0, 0]).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_stalled_while_clocks_were_stepped_sends_nothing_twice() {
+    for passed_ms in [0, STALL_MS] {
+        for stepped_ms in [[STEP_MS, 0], [-STEP_MS, 0], [0, STEP_MS], [0, -STEP_MS]] {
+            stall(passed_ms, stepped_ms).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use lazaret_core::lifecycle::Status;
 use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::redrive::{Outcome, Pace, RunState};
 use lazaret_server::app::App;
+use lazaret_server::clock::Clock;
 use lazaret_server::config::{self, Config, Overrides};
 use lazaret_server::destination::{Destination, Outgoing, Refusal, Route, Sent, Silence, Verified};
 use lazaret_server::operations::Progress;
@@ -22,7 +23,7 @@ use lazaret_store::incident::{IncidentStep, IncidentStepped};
 use lazaret_store::redrive::{Redrive, RedriveLetter};
 use lazaret_store::{RedriveStore, Store};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::rig::TestApp;
 use lazaret_store::sqlite::Mode;
@@ -36,6 +37,8 @@ pub enum Does {
     Lose,
     /// Has got it, and never comes back: whoever sends is gone first.
     Hang,
+    /// Delivers once the test lets it go on.
+    Wait,
 }
 
 /// A destination that answers as it is told, and remembers what it got.
@@ -49,6 +52,8 @@ pub struct Scripted {
     pub got: Mutex<Vec<Outgoing>>,
     /// Told whenever something came.
     pub came: Notify,
+    /// A permit for each letter that waits.
+    pub go_on: Semaphore,
 }
 
 impl Scripted {
@@ -60,6 +65,7 @@ impl Scripted {
             silence: Silence::Succeeds { after_ms: 0 },
             got: Mutex::default(),
             came: Notify::new(),
+            go_on: Semaphore::new(0),
         })
     }
 
@@ -120,6 +126,10 @@ impl Destination for Scripted {
             }
             Does::Lose => Sent::Unknown("the connection was reset".into()),
             Does::Hang => std::future::pending().await,
+            Does::Wait => {
+                self.go_on.acquire().await.unwrap().forget();
+                Sent::Delivered { evidence: "delivered" }
+            }
         }
     }
 
@@ -158,6 +168,13 @@ impl Rig {
     /// A second instance on the same store.
     pub fn other(&self) -> Arc<App> {
         Arc::new((*self.app).clone())
+    }
+
+    /// A second instance on the same store, with a clock and a destination of its own.
+    pub fn apart(&self, clock: Clock, to: Arc<Scripted>) -> Arc<App> {
+        let mut app = self.app.with_destination("report", to);
+        app.clock = clock;
+        Arc::new(app)
     }
 
     /// Event `n` died, of this order if one is named.

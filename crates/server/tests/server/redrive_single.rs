@@ -156,6 +156,20 @@ async fn receipts_resolve_or_relapse_and_those_of_earlier_lives_change_nothing()
 }
 
 #[tokio::test]
+async fn a_letter_that_is_edited_and_sent_anew_has_another_key() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    rig.single(one, plain()).await.unwrap();
+    assert_eq!(rig.status(one).await, Status::Resolved);
+    let reopened = rig.test.post(&format!("/api/v1/dead-letters/{one}/reopen"), &serde_json::json!({})).await;
+    reopened.expect(200);
+    let edit = Edited { body: Some(br#"{"n":0,"price":1}"#.to_vec()), ..Edited::default() };
+    rig.single(one, SingleRequest { edit: Some(edit), ..plain() }).await.unwrap();
+    assert_eq!(rig.to.keys(), [format!("{one}:1:1"), format!("{one}:1:2")]);
+    rig.test.check().await;
+}
+
+#[tokio::test]
 async fn a_receipt_of_a_letter_whose_names_were_cut_is_of_that_letter() {
     let rig = free().await;
     let entry = serde_json::json!({"eventId": "e".repeat(2_000), "originalEvent": {"n": 0},
@@ -196,7 +210,7 @@ async fn a_letter_of_which_nobody_knows_waits_for_a_person() {
     assert_eq!(rig.letters(id).await, [("succeeded", 2)]);
     assert_eq!(rig.to.numbers().into_iter().filter(|n| *n < 2).collect::<Vec<_>>(), [0, 0, 1]);
     let keys = rig.to.keys().into_iter().filter(|key| key.starts_with(&one.to_string()));
-    assert_eq!(keys.collect::<Vec<_>>(), [format!("{one}:1:1"), format!("{one}:1:1")]);
+    assert_eq!(keys.collect::<Vec<_>>(), [format!("{one}:1:1"), format!("{one}:1:2")]);
     assert_eq!(rig.status(two).await, Status::Resolved);
     rig.test.check().await;
 }

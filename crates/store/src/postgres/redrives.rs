@@ -29,11 +29,12 @@ use lazaret_core::time::Time;
 use super::{PostgresStore, RECOUNT_MAX, audit, incidents};
 use crate::StoreError;
 use crate::audit::{Actor, AuditEntry, Look};
+use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -174,21 +175,21 @@ impl RedriveStore for PostgresStore {
     async fn begin_sending(
         &self,
         id: RedriveId,
-        letters: Vec<LetterId>,
+        claims: Vec<ClaimFence>,
         at: Time,
     ) -> Result<Vec<LetterId>, StoreError> {
-        match letters.as_slice() {
+        match claims.as_slice() {
             [] => Ok(Vec::new()),
-            [letter] => {
+            [one] => {
                 self.writer
-                    .write_of(*letter, (id, letters, at), |write, asked| {
+                    .write_of(one.letter, (id, claims, at), |write, asked| {
                         Box::pin(send::begin(write, asked.0, &asked.1, asked.2))
                     })
                     .await
             }
             [_, ..] => {
                 self.writer
-                    .write_run(letters.len(), (id, letters, at), |write, asked| {
+                    .write_run(claims.len(), (id, claims, at), |write, asked| {
                         Box::pin(send::begin(write, asked.0, &asked.1, asked.2))
                     })
                     .await
@@ -199,14 +200,14 @@ impl RedriveStore for PostgresStore {
     async fn settle_letters(
         &self,
         id: RedriveId,
-        outcomes: Vec<(LetterId, SendOutcome)>,
+        outcomes: Vec<(ClaimFence, SendOutcome)>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
         match outcomes.as_slice() {
             [] => Ok(Vec::new()),
-            [(letter, _)] => {
+            [(one, _)] => {
                 self.writer
-                    .write_of(*letter, (id, outcomes, at), |write, asked| {
+                    .write_of(one.letter, (id, outcomes, at), |write, asked| {
                         Box::pin(send::settle(write, asked.0, &asked.1, asked.2))
                     })
                     .await
@@ -229,14 +230,13 @@ impl RedriveStore for PostgresStore {
 
     async fn renew_claim(
         &self,
-        id: RedriveId,
-        letter: LetterId,
+        expired: Expired,
         lease_until: Time,
         at: Time,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<Taken>, StoreError> {
         self.writer
-            .write_of(letter, (id, letter, lease_until, at), |write, asked| {
-                Box::pin(unsettled::renew(write, asked.0, asked.1, asked.2, asked.3))
+            .write_of(expired.taken.letter, (expired, lease_until, at), |write, asked| {
+                Box::pin(unsettled::renew(write, &asked.0, asked.1, asked.2))
             })
             .await
     }

@@ -27,11 +27,12 @@ use lazaret_core::time::Time;
 use super::{RECOUNT_MAX, SqliteStore, audit, incidents};
 use crate::StoreError;
 use crate::audit::{Actor, AuditEntry, Look};
+use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -150,16 +151,16 @@ impl RedriveStore for SqliteStore {
     async fn begin_sending(
         &self,
         id: RedriveId,
-        letters: Vec<LetterId>,
+        claims: Vec<ClaimFence>,
         at: Time,
     ) -> Result<Vec<LetterId>, StoreError> {
-        self.writer.write(letters.len(), move |write| send::begin(write, id, &letters, at)).await
+        self.writer.write(claims.len(), move |write| send::begin(write, id, &claims, at)).await
     }
 
     async fn settle_letters(
         &self,
         id: RedriveId,
-        outcomes: Vec<(LetterId, SendOutcome)>,
+        outcomes: Vec<(ClaimFence, SendOutcome)>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
         self.writer.write(outcomes.len(), move |write| send::settle(write, id, &outcomes, at)).await
@@ -171,12 +172,11 @@ impl RedriveStore for SqliteStore {
 
     async fn renew_claim(
         &self,
-        id: RedriveId,
-        letter: LetterId,
+        expired: Expired,
         lease_until: Time,
         at: Time,
-    ) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| unsettled::renew(write, id, letter, lease_until, at)).await
+    ) -> Result<Option<Taken>, StoreError> {
+        self.writer.write(1, move |write| unsettled::renew(write, &expired, lease_until, at)).await
     }
 
     async fn settle_unknown(

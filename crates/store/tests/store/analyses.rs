@@ -14,7 +14,7 @@ use lazaret_store::redrive::{RunStep, SendOutcome};
 
 use crate::job_letters::{dead, kill, letter as letter_of};
 use crate::jobs::{ack, fetch};
-use crate::redrive_runs::{deliver, refused, settle, take, tend};
+use crate::redrive_runs::{begin, deliver, refused, settle, take, tend};
 use crate::redrives::{redrive, run, state_of, step as step_run, unpaced};
 use crate::rig::{Rig, ana, at, captured, dying, mark};
 
@@ -179,7 +179,7 @@ pub async fn an_incident_goes_from_open_to_closed_with_its_run(rig: &mut Rig) {
     deliver(rig, redriven, taken[0].letter, 2_200).await;
     assert_eq!(tend(rig, redriven, 2_300).await.state, RunState::Running);
     let taken = take(rig, redriven, 10, 2_400).await.taken;
-    rig.store().begin_sending(redriven, vec![taken[0].letter], at(2_450)).await.unwrap();
+    begin(rig, redriven, &[taken[0].letter], 2_450).await;
     assert!(settle(rig, redriven, taken[0].letter, SendOutcome::Sent, 2_500).await);
     assert_eq!(tend(rig, redriven, 2_600).await.state, RunState::Verifying);
     assert_eq!(state(rig, id).await, IncidentState::Verifying);
@@ -224,7 +224,7 @@ pub async fn a_run_that_leaves_letters_leaves_the_fix_as_it_is(rig: &mut Rig) {
     cured(rig, id, 1_000, 1_000).await;
     let redriven = run(rig, "source:report", Passed::Governed, unpaced(), 2_000).await;
     let taken = take(rig, redriven, 10, 2_100).await.taken;
-    rig.store().begin_sending(redriven, vec![taken[0].letter], at(2_150)).await.unwrap();
+    begin(rig, redriven, &[taken[0].letter], 2_150).await;
     assert!(settle(rig, redriven, taken[0].letter, refused(2_200), 2_200).await);
     assert_eq!(tend(rig, redriven, 2_300).await.state, RunState::Done);
     assert_eq!(state(rig, id).await, IncidentState::Fixed);

@@ -12,6 +12,7 @@ mod bodies;
 mod books;
 mod capture;
 mod cases;
+mod claim_fences;
 mod claims;
 mod copy;
 mod deaths;

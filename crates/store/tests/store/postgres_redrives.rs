@@ -11,10 +11,11 @@ use lazaret_core::letter::{Admitted, Captured};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState, StopRule};
 use lazaret_core::time::Time;
+use lazaret_store::claim::ClaimFence;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::redrive::{
     GroupVerdict, Launch, Launched, NewRedrive, Proof, Proved, Redrive, RedriveLetter, RunStep, Selection,
-    SendOutcome, Stepped,
+    SendOutcome, Stepped, Taken,
 };
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::{RedriveStore, Store};
@@ -163,13 +164,14 @@ async fn deliver_all(
                 );
             }
         }
-        assert_eq!(store.begin_sending(id, letters.clone(), at(11)).await.unwrap(), letters);
+        let fences = next.taken.iter().map(Taken::fence).collect();
+        assert_eq!(store.begin_sending(id, fences, at(11)).await.unwrap(), letters);
         for letter in &letters {
             if let Some(lane) = lanes.get(letter) {
                 out.lock().unwrap().lanes.remove(lane);
             }
         }
-        let outcomes = letters.iter().map(|letter| (*letter, delivered())).collect();
+        let outcomes = next.taken.iter().map(|taken| (taken.fence(), delivered())).collect();
         let settled = store.settle_letters(id, outcomes, at(12)).await.unwrap();
         assert!(settled.into_iter().all(|still_ours| still_ours));
         if letters.is_empty() && store.redrive(id).await.unwrap().unwrap().letters[&Outcome::Waiting] == 0 {
@@ -268,11 +270,11 @@ async fn send_all(store: Arc<PostgresStore>, id: RedriveId, told: mpsc::Unbounde
     let mut sent = 0;
     for _ in 0..10_000 {
         let next = store.take_letters(id, 10, at(60_000), at(10)).await.unwrap();
-        let letters: Vec<LetterId> = next.taken.iter().map(|taken| taken.letter).collect();
-        store.begin_sending(id, letters.clone(), at(11)).await.unwrap();
+        let fences: Vec<ClaimFence> = next.taken.iter().map(Taken::fence).collect();
+        store.begin_sending(id, fences.clone(), at(11)).await.unwrap();
         let mut outcomes = Vec::new();
         let mut fates = Vec::new();
-        for letter in letters {
+        for fence in fences {
             sent += 1;
             let (outcome, fate) = match sent % 5 {
                 0 => {
@@ -284,8 +286,8 @@ async fn send_all(store: Arc<PostgresStore>, id: RedriveId, told: mpsc::Unbounde
                 3 => (SendOutcome::Sent, Some(Fate::IsProved)),
                 _ => (SendOutcome::Delivered { evidence: "delivered" }, None),
             };
-            outcomes.push((letter, outcome));
-            fates.extend(fate.map(|fate| (letter, fate)));
+            fates.extend(fate.map(|fate| (fence.letter, fate)));
+            outcomes.push((fence, outcome));
         }
         let empty = outcomes.is_empty();
         let settled = store.settle_letters(id, outcomes, at(12)).await.unwrap();
@@ -391,36 +393,41 @@ async fn what_an_instance_left_lying_another_one_picks_up() {
     let taken = gone.take_letters(id, 6, at(1_000), at(10)).await.unwrap().taken;
     let letters: Vec<LetterId> = taken.iter().map(|taken| taken.letter).collect();
     // Of six letters two were about to be sent, and then the instance went away.
-    gone.begin_sending(id, letters[..2].to_vec(), at(11)).await.unwrap();
+    let fences: Vec<ClaimFence> = taken.iter().map(Taken::fence).collect();
+    gone.begin_sending(id, fences[..2].to_vec(), at(11)).await.unwrap();
     assert_eq!(left.expired_claims(at(1_000), 10).await.unwrap(), []);
     let expired = left.expired_claims(at(1_001), 10).await.unwrap();
     assert_eq!(expired.len(), 6);
     assert_eq!(expired.iter().filter(|claim| claim.sending).count(), 2);
     assert!(expired.iter().all(|claim| claim.run == id && taken.contains(&claim.taken)));
     // Both find them; one of them gets each.
-    for letter in &letters {
-        let (one, two) = tokio::join!(
-            gone.renew_claim(id, *letter, at(5_000), at(1_001)),
-            left.renew_claim(id, *letter, at(5_000), at(1_001)),
+    let mut renewed = Vec::new();
+    for one in &expired {
+        let (here, there) = tokio::join!(
+            gone.renew_claim(one.clone(), at(5_000), at(1_001)),
+            left.renew_claim(one.clone(), at(5_000), at(1_001)),
         );
-        assert_eq!([one.unwrap(), two.unwrap()].into_iter().filter(|renewed| *renewed).count(), 1);
+        let taken: Vec<Taken> = [here.unwrap(), there.unwrap()].into_iter().flatten().collect();
+        assert_eq!(taken.len(), 1);
+        renewed.extend(taken.iter().map(Taken::fence));
     }
+    renewed.sort_by_key(|fence| letters.iter().position(|letter| *letter == fence.letter));
     assert_eq!(left.expired_claims(at(1_001), 10).await.unwrap(), []);
     // The one that comes back late finds that its claims go on without it.
-    let begun = left.begin_sending(id, letters[2..].to_vec(), at(1_002)).await.unwrap();
+    assert_eq!(gone.begin_sending(id, fences.clone(), at(1_002)).await.unwrap(), []);
+    let begun = left.begin_sending(id, renewed[2..].to_vec(), at(1_002)).await.unwrap();
     assert_eq!(begun, letters[2..]);
-    assert_eq!(gone.begin_sending(id, letters.clone(), at(1_003)).await.unwrap(), []);
-    let mut outcomes: Vec<(LetterId, SendOutcome)> = letters[2..]
-        .iter()
-        .map(|letter| (*letter, SendOutcome::Delivered { evidence: "delivered" }))
-        .collect();
-    outcomes.extend(
-        letters[..2].iter().map(|letter| (*letter, SendOutcome::Unknown { why: "no answer".into() })),
-    );
-    assert_eq!(left.settle_letters(id, outcomes.clone(), at(1_004)).await.unwrap(), [true; 6]);
-    // What is done is done; that nobody knows of the others can be said again.
-    let again = gone.settle_letters(id, outcomes, at(1_005)).await.unwrap();
-    assert_eq!(again, [false, false, false, false, true, true]);
+    let outcomes = |fences: &[ClaimFence]| -> Vec<(ClaimFence, SendOutcome)> {
+        let unknown =
+            fences[..2].iter().map(|fence| (fence, SendOutcome::Unknown { why: "no answer".into() }));
+        let done = fences[2..].iter().map(|fence| (fence, SendOutcome::Delivered { evidence: "delivered" }));
+        unknown.chain(done).map(|(fence, outcome)| (fence.clone(), outcome)).collect()
+    };
+    let unsent = fences.iter().map(|fence| (fence.clone(), SendOutcome::Unsent)).collect();
+    assert_eq!(gone.settle_letters(id, unsent, at(1_003)).await.unwrap(), [false; 6]);
+    assert_eq!(gone.settle_letters(id, outcomes(&fences), at(1_003)).await.unwrap(), [false; 6]);
+    assert_eq!(left.settle_letters(id, outcomes(&renewed), at(1_004)).await.unwrap(), [true; 6]);
+    assert_eq!(left.settle_letters(id, outcomes(&renewed), at(1_005)).await.unwrap(), [false; 6]);
     let done = pair.tend(id, at(1_006)).await;
     assert_eq!((done.state, done.letters[&Outcome::Unknown]), (RunState::Done, 2));
     pair.standing(id).await;

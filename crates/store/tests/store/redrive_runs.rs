@@ -6,9 +6,10 @@ use lazaret_core::letter::{Outcome as Received, Strategy};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::redrive::{Options, Outcome, Pace, RunState};
 use lazaret_store::audit::{Actor, AuditQuery};
+use lazaret_store::claim::ClaimFence;
 use lazaret_store::decision::Verb;
 use lazaret_store::redrive::{
-    ByPerson, Launch, Launched, Next, Proof, Proved, Redrive, RunStep, SendOutcome, Stepped, Taken,
+    ByPerson, Expired, Launch, Launched, Next, Proof, Proved, Redrive, RunStep, SendOutcome, Stepped, Taken,
 };
 
 use crate::analyses::cured;
@@ -25,16 +26,34 @@ pub async fn take(rig: &Rig, id: RedriveId, limit: u32, ms: i64) -> Next {
     rig.store().take_letters(id, limit, at(ms + LEASE_MS), at(ms)).await.unwrap()
 }
 
+/// The fence of whoever claimed a letter for a run last, unless somebody took the claim over.
+pub async fn fence(rig: &Rig, id: RedriveId, letter: LetterId) -> ClaimFence {
+    let runs = rig.store().redrives_of(letter).await.unwrap();
+    let row = runs.into_iter().find(|(redrive, _)| redrive.id == id).map(|(_, row)| row);
+    let idempotency_key = row.and_then(|row| row.idempotency_key).unwrap_or_default();
+    ClaimFence { letter, idempotency_key, renewals: 0 }
+}
+
+/// Begins to send letters that were taken; answers which were begun.
+pub async fn begin(rig: &Rig, id: RedriveId, letters: &[LetterId], ms: i64) -> Vec<LetterId> {
+    let mut fences = Vec::new();
+    for letter in letters {
+        fences.push(fence(rig, id, *letter).await);
+    }
+    rig.store().begin_sending(id, fences, at(ms)).await.unwrap()
+}
+
 /// Takes letters and begins to send them.
 pub async fn sending(rig: &Rig, id: RedriveId, limit: u32, ms: i64) -> Vec<LetterId> {
     let taken: Vec<LetterId> =
         take(rig, id, limit, ms).await.taken.iter().map(|taken| taken.letter).collect();
-    assert_eq!(rig.store().begin_sending(id, taken.clone(), at(ms)).await.unwrap(), taken);
+    assert_eq!(begin(rig, id, &taken, ms).await, taken);
     taken
 }
 
 pub async fn settle(rig: &Rig, id: RedriveId, letter: LetterId, outcome: SendOutcome, ms: i64) -> bool {
-    rig.store().settle_letters(id, vec![(letter, outcome)], at(ms)).await.unwrap()[0]
+    let fence = fence(rig, id, letter).await;
+    rig.store().settle_letters(id, vec![(fence, outcome)], at(ms)).await.unwrap()[0]
 }
 
 pub fn delivered() -> SendOutcome {
@@ -51,7 +70,7 @@ pub fn unknown() -> SendOutcome {
 
 /// Sends a letter that was taken, with success.
 pub async fn deliver(rig: &Rig, id: RedriveId, letter: LetterId, ms: i64) {
-    assert_eq!(rig.store().begin_sending(id, vec![letter], at(ms)).await.unwrap(), [letter]);
+    assert_eq!(begin(rig, id, &[letter], ms).await, [letter]);
     assert!(settle(rig, id, letter, delivered(), ms).await);
 }
 
@@ -91,6 +110,7 @@ pub async fn a_taken_letter_says_where_it_goes_and_under_which_key(rig: &mut Rig
         letter,
         life: 1,
         idempotency_key: format!("{letter}:1:1"),
+        renewals: 0,
         destination: "report".into(),
         source: "report".into(),
         subscriber: Some("billing".into()),
@@ -182,8 +202,11 @@ pub async fn whatever_sending_comes_to_is_written_down(rig: &mut Rig) {
     let id = free_run(rig, unpaced()).await;
     assert_eq!(sending(rig, id, 10, 200).await, all);
     let outcomes = [delivered(), SendOutcome::Sent, refused(300), unknown(), SendOutcome::Unsent];
-    let outcomes = all.iter().copied().zip(outcomes).collect();
-    assert_eq!(rig.store().settle_letters(id, outcomes, at(300)).await.unwrap(), [true; 5]);
+    let mut settled = Vec::new();
+    for (letter, outcome) in all.iter().zip(outcomes) {
+        settled.push((fence(rig, id, *letter).await, outcome));
+    }
+    assert_eq!(rig.store().settle_letters(id, settled, at(300)).await.unwrap(), [true; 5]);
     let rows = letters(rig, id).await;
     let found: Vec<_> = rows.iter().map(|row| (row.outcome, row.evidence.as_deref())).collect();
     assert_eq!(
@@ -233,10 +256,7 @@ pub async fn a_letter_that_failed_goes_under_the_next_key(rig: &mut Rig) {
         let id = free_run(rig, unpaced()).await;
         let taken = take(rig, id, 1, 200).await.taken.remove(0);
         assert_eq!(taken.idempotency_key, format!("{letter}:1:{number}"));
-        assert!(settle(rig, id, letter, SendOutcome::Unsent, 210).await);
-        let again = take(rig, id, 1, 220).await.taken.remove(0);
-        assert_eq!(again.idempotency_key, taken.idempotency_key, "it was never sent");
-        rig.store().begin_sending(id, vec![letter], at(230)).await.unwrap();
+        begin(rig, id, &[letter], 230).await;
         assert!(settle(rig, id, letter, refused(number), 240).await);
         assert_eq!(tend(rig, id, 250).await.state, RunState::Done);
     }
@@ -248,20 +268,28 @@ pub async fn a_lease_that_is_over_is_found_and_taken_over(rig: &mut Rig) {
     let all = rig.create_many(2, at(0)).await;
     let id = free_run(rig, unpaced()).await;
     take(rig, id, 10, 200).await;
-    rig.store().begin_sending(id, vec![all[0]], at(210)).await.unwrap();
+    begin(rig, id, &[all[0]], 210).await;
     let late = 200 + LEASE_MS + 1;
     assert!(rig.store().expired_claims(at(late - 1), 10).await.unwrap().is_empty());
     let expired = rig.store().expired_claims(at(late), 10).await.unwrap();
     let found: Vec<_> = expired.iter().map(|claim| (claim.run, claim.taken.letter, claim.sending)).collect();
     assert_eq!(found, [(id, all[0], true), (id, all[1], false)]);
     assert_eq!(expired[0].taken.destination, "report");
-    let begun = rig.store().begin_sending(id, vec![all[1]], at(late)).await.unwrap();
-    assert!(begun.is_empty(), "whoever comes too late must not send");
-    assert!(rig.store().renew_claim(id, all[0], at(late + LEASE_MS), at(late)).await.unwrap());
-    assert!(!rig.store().renew_claim(id, all[0], at(late + LEASE_MS), at(late)).await.unwrap());
-    assert!(settle(rig, id, all[0], delivered(), late + 10).await);
+    assert!(begin(rig, id, &[all[1]], late).await.is_empty(), "whoever comes too late must not send");
+    let renew = async |one: &Expired| {
+        rig.store().renew_claim(one.clone(), at(late + LEASE_MS), at(late)).await.unwrap()
+    };
+    let renewed = renew(&expired[0]).await.unwrap();
+    assert_eq!(
+        renewed,
+        Taken { renewals: 1, ..expired[0].taken.clone() },
+        "the same send, under the same key"
+    );
+    assert_eq!(renew(&expired[0]).await, None);
+    let settled = vec![(renewed.fence(), delivered())];
+    assert_eq!(rig.store().settle_letters(id, settled, at(late + 10)).await.unwrap(), [true]);
     assert!(settle(rig, id, all[1], SendOutcome::Unsent, late + 10).await);
-    assert!(!rig.store().renew_claim(id, all[1], at(late + LEASE_MS), at(late)).await.unwrap());
+    assert_eq!(renew(&expired[1]).await, None);
     assert_eq!(ids(&take(rig, id, 10, late + 20).await), [all[1]]);
 }
 
@@ -294,11 +322,7 @@ pub async fn a_person_settles_what_nobody_knows(rig: &mut Rig) {
     assert_eq!(ids(&take(rig, id, 10, 510).await), [all[1]]);
     let other = run(rig, "aggregate:k2", Passed::Freely, unpaced(), 600).await;
     let again = take(rig, other, 1, 610).await.taken.remove(0);
-    assert_eq!(
-        again.idempotency_key,
-        format!("{}:1:1", all[2]),
-        "if they are wrong, the receiver knows the key"
-    );
+    assert_eq!(again.idempotency_key, format!("{}:1:2", all[2]), "another retry is another send");
 }
 
 pub async fn what_nobody_knows_holds_up_its_key_and_not_the_end(rig: &mut Rig) {
@@ -405,7 +429,7 @@ pub async fn a_receipt_resolves_what_is_out_once(rig: &mut Rig) {
     assert_eq!(prove(all[0], 1).await, Proved::Late, "it is not out");
     take(rig, id, 10, 200).await;
     assert_eq!(prove(all[2], 1).await, Proved::Late, "nothing was sent yet");
-    rig.store().begin_sending(id, all[..2].to_vec(), at(210)).await.unwrap();
+    begin(rig, id, &all[..2], 210).await;
     assert!(settle(rig, id, all[0], SendOutcome::Sent, 300).await);
     assert!(settle(rig, id, all[1], unknown(), 300).await);
     for letter in &all[..2] {

@@ -4,7 +4,7 @@ use lazaret_core::gate::Passed;
 use lazaret_store::redrive::SendOutcome;
 
 use crate::books;
-use crate::redrive_runs::{settle, take};
+use crate::redrive_runs::{begin, settle, take};
 use crate::redrives::{run, unpaced};
 use crate::rig::at;
 use crate::sqlite_jobs::rig;
@@ -15,18 +15,17 @@ async fn what_a_process_had_claimed_can_be_taken_on_by_the_next_at_once() {
     let all = rig.create_many(3, at(0)).await;
     let id = run(&rig, "source:report", Passed::Freely, unpaced(), 100).await;
     assert_eq!(take(&rig, id, 10, 200).await.taken.len(), 3);
-    rig.store().begin_sending(id, vec![all[0], all[2]], at(210)).await.unwrap();
+    begin(&rig, id, &[all[0], all[2]], 210).await;
     let unknown = SendOutcome::Unknown { why: "no answer within 30 s".into() };
     assert!(settle(&rig, id, all[2], unknown, 220).await);
     assert!(rig.store().expired_claims(at(230), 10).await.unwrap().is_empty());
 
     assert_eq!(store.end_leases(at(230)).await.unwrap(), 2, "what is unknown has no lease");
-    let begun = rig.store().begin_sending(id, vec![all[1]], at(230)).await.unwrap();
-    assert!(begun.is_empty(), "whoever claimed it must not send it any more");
+    assert!(begin(&rig, id, &[all[1]], 230).await.is_empty(), "whoever claimed it must not send it any more");
     let expired = rig.store().expired_claims(at(230), 10).await.unwrap();
     let found: Vec<_> = expired.iter().map(|claim| (claim.run, claim.taken.letter, claim.sending)).collect();
     assert_eq!(found, [(id, all[0], true), (id, all[1], false)]);
-    assert!(rig.store().renew_claim(id, all[0], at(60_230), at(230)).await.unwrap());
+    assert!(rig.store().renew_claim(expired[0].clone(), at(60_230), at(230)).await.unwrap().is_some());
     assert_eq!(rig.store().expired_claims(at(230), 10).await.unwrap().len(), 1);
     books::agree(&*store).await;
 }

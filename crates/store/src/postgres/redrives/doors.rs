@@ -159,8 +159,17 @@ select l.id, l.life, $3, $4, $5,
   join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at
 returning letter, idempotency_key";
 
-/// Claims letters that are held for a run, and with them their lanes; says under which key each is sent. The number in a
-/// key grows after a definite failure only.
+const COUNT_SENDS: &str = "
+insert into send_numbers (letter, life, number)
+select l.id, l.life, 1
+  from unnest($1::uuid[], $2::timestamptz[]) as n (letter, begun_at)
+  join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at
+on conflict (letter, life)
+do update set number = send_numbers.number + 1";
+
+/// Claims locked letters for a run, and with them their lanes; answers with the idempotency key each is sent under. A claim
+/// with a lease is a new send, so its key has the next number; a job is put back in this commit, and nobody is shown its
+/// key.
 pub(super) async fn hold(
     write: &Write,
     letters: &[LetterId],
@@ -173,6 +182,9 @@ pub(super) async fn hold(
         return Ok(HashMap::new());
     }
     let (ids, begun_at) = keys(letters);
+    if lease_until.is_some() {
+        write.conn.execute(COUNT_SENDS, &[&ids, &begun_at]).await?;
+    }
     let lease = lease_until.map(At);
     let binds = (Uid(*run.bytes()), step.name(), At(at));
     let claimed = write.conn.query(HOLD, &[&ids, &begun_at, &binds.0, &binds.1, &lease, &binds.2]).await?;

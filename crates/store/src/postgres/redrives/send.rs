@@ -20,18 +20,21 @@ use super::outcomes::{Turn, strategy_of};
 use super::row::{self, Run};
 use super::take::{RETRIED, leads_to};
 use crate::StoreError;
-use crate::claim::ClaimStep;
+use crate::claim::{ClaimFence, ClaimStep};
 use crate::packing::{PreparedAttempt, pack_attempt};
 use crate::redrive::SendOutcome;
 
 const BEGIN: &str = "
-update claims
+update claims c
    set step = $4
- where letter = any($1)
-   and run = $2
-   and step = $3
-   and lease_until >= $5
-returning letter";
+  from unnest($1::uuid[], $6::text[], $7::integer[]) as n (letter, idempotency_key, renewals)
+ where c.letter = n.letter
+   and c.idempotency_key = n.idempotency_key
+   and c.renewals = n.renewals
+   and c.run = $2
+   and c.step = $3
+   and c.lease_until >= $5
+returning c.letter";
 
 const MARK_SENT: &str = "
 update dead_letter_queue l
@@ -47,18 +50,22 @@ async fn mark_sent(write: &Write, letters: &[LetterId], ever: bool, at: Time) ->
     Ok(())
 }
 
-/// Moves claims on to `sending`, those that are still the run's and whose lease is not over; says which.
+/// Moves claims on to `sending`, those that are still the caller's and whose lease is not over; says which.
 pub(super) async fn begin(
     write: &mut Write,
     id: RedriveId,
-    letters: &[LetterId],
+    claims: &[ClaimFence],
     at: Time,
 ) -> Result<Vec<LetterId>, StoreError> {
     let Some(run) = row::find(&write.conn, id).await? else { return Ok(Vec::new()) };
-    verdicts::hold(write, letters).await?;
-    let ids: Vec<Uid> = column(letters, |letter| Uid(*letter.bytes()));
+    let letters: Vec<LetterId> = column(claims, |claim| claim.letter);
+    verdicts::hold(write, &letters).await?;
+    let ids: Vec<Uid> = column(claims, |claim| Uid(*claim.letter.bytes()));
+    let keys: Vec<&str> = claims.iter().map(|claim| claim.idempotency_key.as_str()).collect();
+    let renewals: Vec<i32> = column(claims, |claim| claim.renewals as i32);
     let (from, to) = (ClaimStep::Claimed.name(), ClaimStep::Sending.name());
-    let moved = write.conn.query(BEGIN, &[&ids, &Uid(*id.bytes()), &from, &to, &At(at)]).await?;
+    let binds = (Uid(*id.bytes()), At(at));
+    let moved = write.conn.query(BEGIN, &[&ids, &binds.0, &from, &to, &binds.1, &keys, &renewals]).await?;
     let mut moved: Vec<LetterId> =
         moved.iter().map(|row| Ok(LetterId::from_bytes(row.id(0)?))).collect::<Result<_, StoreError>>()?;
     let places: HashMap<&LetterId, usize> =
@@ -82,25 +89,27 @@ pub(super) async fn begin(
     Ok(moved)
 }
 
-/// Writes down what sending came to; says of each letter whether it still was the run's.
+/// Settles letters by what sending them came to; says of each whether its claim still was the caller's.
 pub(super) async fn settle(
     write: &mut Write,
     id: RedriveId,
-    outcomes: &[(LetterId, SendOutcome)],
+    outcomes: &[(ClaimFence, SendOutcome)],
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
     let Some(run) = row::find(&write.conn, id).await? else { return Ok(vec![false; outcomes.len()]) };
-    let letters: Vec<LetterId> = column(outcomes, |(letter, _)| *letter);
+    let letters: Vec<LetterId> = column(outcomes, |(fence, _)| fence.letter);
     verdicts::hold(write, &letters).await?;
     let mut claims = claimed(write, id, &letters).await?;
     let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     let mut settled = Vec::with_capacity(outcomes.len());
     let mut sorted = Sorted::default();
-    for (letter, outcome) in outcomes {
-        let allowed = claims.get(letter).is_some_and(|claimed| allows(claimed.step, outcome));
+    for (fence, outcome) in outcomes {
+        let allowed = claims.get(&fence.letter).is_some_and(|claimed| {
+            claimed.fence == *fence && outcome.can_settle(claimed.step, claimed.outcome)
+        });
         settled.push(allowed);
         // A letter that is named twice is settled once.
-        if allowed && let Some(claimed) = claims.remove(letter) {
+        if allowed && let Some(claimed) = claims.remove(&fence.letter) {
             sorted.sort(claimed, outcome);
         }
     }
@@ -112,17 +121,6 @@ pub(super) async fn settle(
     settling.lose(write, &sorted.unknown).await?;
     settling.wait(write, &sorted.unsent).await?;
     Ok(settled)
-}
-
-/// Whether sending can have come to this when a claim was that far.
-fn allows(step: ClaimStep, outcome: &SendOutcome) -> bool {
-    match outcome {
-        SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
-        SendOutcome::Sent | SendOutcome::Unknown { .. } => step == ClaimStep::Sending,
-        SendOutcome::Failed { .. } | SendOutcome::Unsent => {
-            matches!(step, ClaimStep::Claimed | ClaimStep::Sending)
-        }
-    }
 }
 
 /// Letters by what sending them came to.
@@ -148,8 +146,9 @@ impl<'a> Sorted<'a> {
 }
 
 /// A letter that is out, and how far its claim has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Claimed {
+    fence: ClaimFence,
     pub letter: LetterId,
     pub life: u32,
     pub step: ClaimStep,
@@ -157,7 +156,7 @@ pub(super) struct Claimed {
 }
 
 const CLAIMED: &str = "
-select c.letter, c.life, c.step, t.outcome
+select c.letter, c.life, c.step, t.outcome, c.idempotency_key, c.renewals
   from claims c
   join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
  where c.letter = any($1)
@@ -176,7 +175,8 @@ pub(super) async fn claimed(
         let step: &str = row.cell(2)?;
         let step = ClaimStep::parse(step).ok_or_else(|| unknown("step of a claim", step))?;
         let outcome = row::outcome(row.cell(3)?)?;
-        claims.insert(letter, Claimed { letter, life: row.small(1)?, step, outcome });
+        let fence = ClaimFence { letter, idempotency_key: row.cell(4)?, renewals: row.small(5)? };
+        claims.insert(letter, Claimed { fence, letter, life: row.small(1)?, step, outcome });
     }
     Ok(claims)
 }
@@ -265,7 +265,7 @@ impl Settling<'_> {
         if failed.is_empty() {
             return Ok(());
         }
-        let claims: Vec<Claimed> = column(failed, |(claimed, _, _)| *claimed);
+        let claims: Vec<Claimed> = column(failed, |(claimed, _, _)| claimed.clone());
         self.unclaim(write, &claims).await?;
         add_failures(write, failed).await?;
         for (claimed, _, why) in failed {
@@ -274,15 +274,16 @@ impl Settling<'_> {
         Ok(())
     }
 
-    /// The same for one of which a person says that it was not sent.
+    /// Takes a letter back of which a person says that it was not sent: it is pending again.
     pub async fn take_back(
         &self,
         write: &mut Write,
         claimed: Claimed,
         evidence: &str,
     ) -> Result<(), StoreError> {
+        let turn = self.turn(&claimed, Outcome::Failed, Some(evidence), None);
         self.unclaim(write, &[claimed]).await?;
-        write.outcomes.turn(self.turn(&claimed, Outcome::Failed, Some(evidence), None));
+        write.outcomes.turn(turn);
         Ok(())
     }
 
@@ -291,7 +292,7 @@ impl Settling<'_> {
         if lost.is_empty() {
             return Ok(());
         }
-        let claims: Vec<Claimed> = column(lost, |(claimed, _)| *claimed);
+        let claims: Vec<Claimed> = column(lost, |(claimed, _)| claimed.clone());
         write.conn.execute(NO_LEASE, &[&uids(&claims)]).await?;
         for (claimed, why) in lost {
             write.outcomes.turn(self.turn(claimed, Outcome::Unknown, Some(why), Some(self.at)));
@@ -324,25 +325,17 @@ select letter, max(ordinal)
  where letter = any($1)
  group by letter";
 
-const COUNT_SENDS: &str = "
-insert into send_numbers (letter, life, number)
-select n.letter, n.life, 2
-  from unnest($1::uuid[], $2::integer[]) as n (letter, life)
-on conflict (letter, life)
-do update set number = send_numbers.number + 1";
-
-/// A refusal is an attempt of the same life, and the next one is sent under another key.
+/// A refusal is an attempt of the same life.
 async fn add_failures(write: &Write, failed: &[(Claimed, &Attempt, &str)]) -> Result<(), StoreError> {
     let ids: Vec<Uid> = column(failed, |(claimed, _, _)| Uid(*claimed.letter.bytes()));
-    let lives: Vec<i32> = column(failed, |(claimed, _, _)| claimed.life as i32);
     let mut last: HashMap<LetterId, u32> = HashMap::new();
     for row in write.conn.query(LAST_ATTEMPTS, &[&ids]).await? {
         last.insert(LetterId::from_bytes(row.id(0)?), row.small(1)?);
     }
-    let mut packed: Vec<(Claimed, PreparedAttempt)> = Vec::with_capacity(failed.len());
+    let mut packed: Vec<(&Claimed, PreparedAttempt)> = Vec::with_capacity(failed.len());
     for (claimed, attempt, _) in failed {
         for identity in identities(std::slice::from_ref(*attempt)) {
-            packed.push((*claimed, pack_attempt(attempt, identity)?));
+            packed.push((claimed, pack_attempt(attempt, identity)?));
         }
     }
     let attempts: Vec<NewAttempt<'_>> = packed
@@ -355,6 +348,5 @@ async fn add_failures(write: &Write, failed: &[(Claimed, &Attempt, &str)]) -> Re
         })
         .collect();
     add_attempts(&write.conn, &attempts).await?;
-    write.conn.execute(COUNT_SENDS, &[&ids, &lives]).await?;
     Ok(())
 }

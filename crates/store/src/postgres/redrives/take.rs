@@ -339,6 +339,7 @@ impl Look {
                 letter: head.letter,
                 life: head.life,
                 idempotency_key: key.clone(),
+                renewals: 0,
                 destination,
                 source: head.source,
                 subscriber: head.subscriber,

@@ -20,7 +20,7 @@ use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
-select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals
   from claims c
   join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
@@ -37,6 +37,7 @@ pub(super) async fn expired(conn: &Conn, at: Time, limit: usize) -> Result<Vec<E
                 letter: LetterId::from_bytes(row.id(1)?),
                 life: row.small(2)?,
                 idempotency_key: row.cell(3)?,
+                renewals: row.small(8)?,
                 destination: row.cell::<Option<String>>(5)?.unwrap_or_default(),
                 source: row.cell(6)?,
                 subscriber: row.cell(7)?,
@@ -49,22 +50,40 @@ pub(super) async fn expired(conn: &Conn, at: Time, limit: usize) -> Result<Vec<E
 
 const RENEW: &str = "
 update claims
-   set lease_until = $3
+   set lease_until = $6, renewals = renewals + 1
  where letter = $1
    and run = $2
-   and lease_until < $4";
+   and idempotency_key = $3
+   and renewals = $4
+   and step = $5
+   and lease_until < $7";
 
-/// Of two instances that find the same claim expired, one renews it.
+/// Takes a claim over as it was found expired: one that moved on to `sending` meanwhile may have been sent. Of two instances
+/// that find the same claim expired, one renews it.
 pub(super) async fn renew(
     write: &Write,
-    id: RedriveId,
-    letter: LetterId,
+    expired: &Expired,
     lease_until: Time,
     at: Time,
-) -> Result<bool, StoreError> {
-    verdicts::hold(write, &[letter]).await?;
-    let binds = (Uid(*letter.bytes()), Uid(*id.bytes()), At(lease_until), At(at));
-    Ok(write.conn.execute(RENEW, &[&binds.0, &binds.1, &binds.2, &binds.3]).await? > 0)
+) -> Result<Option<Taken>, StoreError> {
+    let Expired { run, taken, .. } = expired;
+    verdicts::hold(write, &[taken.letter]).await?;
+    let renewed = write
+        .conn
+        .execute(
+            RENEW,
+            &[
+                &Uid(*taken.letter.bytes()),
+                &Uid(*run.bytes()),
+                &taken.idempotency_key,
+                &(taken.renewals as i32),
+                &expired.step().name(),
+                &At(lease_until),
+                &At(at),
+            ],
+        )
+        .await?;
+    Ok((renewed > 0).then(|| expired.renewed()))
 }
 
 /// Settles a letter of which nobody knows whether it was sent, or what came of it, by a person's word. What a job came to
@@ -94,7 +113,6 @@ pub(super) async fn settle_unknown(
             "sent"
         }
         ByPerson::Unclaim => {
-            // The same key again: if the person is wrong, a receiver that knows it is not deceived.
             settling.take_back(write, claimed, &format!("not sent, says {}", by.name)).await?;
             "unclaim"
         }

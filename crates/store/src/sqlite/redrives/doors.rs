@@ -173,7 +173,7 @@ select l.id, l.life, ?2, ?3, ?4,
   from dead_letter_queue l
  where l.id = ?1";
 
-/// Claims a letter for a run, and with it its lane; the number in the key grows after a definite failure only.
+/// Claims a letter for a run, and with it its lane.
 fn claim(
     write: &Write<'_>,
     letter: LetterId,
@@ -194,7 +194,16 @@ fn claim(
     Ok(())
 }
 
-/// The same for a letter that is going to be sent: under which key.
+const COUNT_SEND: &str = "
+insert into send_numbers (letter, life, number)
+select id, life, 1
+  from dead_letter_queue
+ where id = ?1
+on conflict (letter, life)
+do update set number = number + 1";
+
+/// Claims a letter for a run, and answers with the idempotency key it is sent under. A claim with a lease is a new send,
+/// so its key has the next number; a job is put back in this commit, and nobody is shown its key.
 pub(super) fn hold(
     write: &Write<'_>,
     letter: LetterId,
@@ -203,6 +212,9 @@ pub(super) fn hold(
     lease_until: Option<Time>,
     at: Time,
 ) -> Result<String, StoreError> {
+    if lease_until.is_some() {
+        write.conn.prepare_cached(COUNT_SEND)?.execute([letter.bytes()])?;
+    }
     claim(write, letter, run, step, lease_until, at)?;
     // Asked for afterwards and not with `returning`, which takes longer than both statements.
     let mut key = write.conn.prepare_cached("select idempotency_key from claims where letter = ?1")?;

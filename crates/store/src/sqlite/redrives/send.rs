@@ -6,7 +6,6 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::lifecycle::Action;
 use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_core::time::Time;
-use rusqlite::OptionalExtension;
 use serde_json::json;
 
 use super::super::claims::MARK_SENT;
@@ -17,7 +16,7 @@ use super::super::writer::Write;
 use super::outcomes::{Listed, Shifts, Turn, strategy_of};
 use super::row::{self, Run};
 use crate::StoreError;
-use crate::claim::ClaimStep;
+use crate::claim::{ClaimFence, ClaimStep};
 use crate::decision::Decided;
 use crate::packing::pack_attempt;
 use crate::redrive::SendOutcome;
@@ -28,22 +27,30 @@ update claims
  where letter = ?1
    and run = ?2
    and step = ?3
-   and lease_until >= ?5";
+   and lease_until >= ?5
+   and idempotency_key = ?6
+   and renewals = ?7";
 
-/// Moves claims on to `sending`, those that are still the run's and whose lease is not over; says which.
+/// Moves claims on to `sending`, those that are still the caller's and whose lease is not over; says which.
 pub(super) fn begin(
     write: &mut Write<'_>,
     id: RedriveId,
-    letters: &[LetterId],
+    claims: &[ClaimFence],
     at: Time,
 ) -> Result<Vec<LetterId>, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(Vec::new()) };
     let detail = json!({ "redrive": id.to_string() }).to_string();
-    let mut begun = Vec::with_capacity(letters.len());
-    for letter in letters {
-        let (from, to) = (ClaimStep::Claimed.name(), ClaimStep::Sending.name());
-        let moved =
-            write.conn.prepare_cached(BEGIN)?.execute((letter.bytes(), id.bytes(), from, to, at.ms()))?;
+    let mut begun = Vec::with_capacity(claims.len());
+    for ClaimFence { letter, idempotency_key, renewals } in claims {
+        let moved = write.conn.prepare_cached(BEGIN)?.execute((
+            letter.bytes(),
+            id.bytes(),
+            ClaimStep::Claimed.name(),
+            ClaimStep::Sending.name(),
+            at.ms(),
+            idempotency_key,
+            renewals,
+        ))?;
         if moved == 0 {
             continue;
         }
@@ -64,18 +71,18 @@ pub(super) fn begin(
     Ok(begun)
 }
 
-/// Writes down what sending came to; says of each letter whether it still was the run's.
+/// Settles letters by what sending them came to; says of each whether its claim still was the caller's.
 pub(super) fn settle(
     write: &mut Write<'_>,
     id: RedriveId,
-    outcomes: &[(LetterId, SendOutcome)],
+    outcomes: &[(ClaimFence, SendOutcome)],
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(vec![false; outcomes.len()]) };
     let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
     let mut settled = Vec::with_capacity(outcomes.len());
-    for (letter, outcome) in outcomes {
-        settled.push(settling.one(write, *letter, outcome)?);
+    for (fence, outcome) in outcomes {
+        settled.push(settling.one(write, fence, outcome)?);
     }
     settling.shifts.flush(write, at)?;
     Ok(settled)
@@ -91,7 +98,7 @@ pub(super) struct Settling<'a> {
 }
 
 const CLAIMED: &str = "
-select c.step, t.ordinal, t.outcome, t.lane, c.life
+select c.step, t.ordinal, t.outcome, t.lane, c.life, c.idempotency_key, c.renewals
   from claims c
   join redrive_letters t indexed by redrive_letters_by_letter
     on t.letter = c.letter and t.redrive = c.run and t.life = c.life
@@ -102,6 +109,7 @@ select c.step, t.ordinal, t.outcome, t.lane, c.life
 
 /// A letter that is out, and how far its claim has come.
 pub(super) struct Claimed {
+    fence: ClaimFence,
     pub step: ClaimStep,
     pub life: u32,
     pub listed: Listed,
@@ -112,40 +120,33 @@ pub(super) fn claimed(
     run: RedriveId,
     letter: LetterId,
 ) -> Result<Option<Claimed>, StoreError> {
-    let found: Option<(String, i64, String, Option<String>, u32)> = write
-        .conn
-        .prepare_cached(CLAIMED)?
-        .query_row((letter.bytes(), run.bytes()), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-        })
-        .optional()?;
-    let Some((step, ordinal, outcome, lane, life)) = found else { return Ok(None) };
+    let mut statement = write.conn.prepare_cached(CLAIMED)?;
+    let mut found = statement.query((letter.bytes(), run.bytes()))?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let (step, outcome): (String, String) = (row.get(0)?, row.get(2)?);
     let step = ClaimStep::parse(&step)
         .ok_or_else(|| StoreError::Corrupt(format!("the step `{step}` of a claim is unknown")))?;
-    let listed = Listed { redrive: run, ordinal, outcome: row::outcome(&outcome)?, lane };
-    Ok(Some(Claimed { step, life, listed }))
+    let outcome = row::outcome(&outcome)?;
+    let listed = Listed { redrive: run, ordinal: row.get(1)?, outcome, lane: row.get(3)? };
+    let fence = ClaimFence { letter, idempotency_key: row.get(5)?, renewals: row.get(6)? };
+    Ok(Some(Claimed { fence, step, life: row.get(4)?, listed }))
 }
 
 impl Settling<'_> {
-    /// Settles one letter; false if it is not the run's, or not in a step that allows this.
+    /// Settles one letter; false if the claim is not the caller's, or not in a step that allows this.
     fn one(
         &mut self,
         write: &mut Write<'_>,
-        letter: LetterId,
+        fence: &ClaimFence,
         outcome: &SendOutcome,
     ) -> Result<bool, StoreError> {
-        let Some(claimed) = claimed(write, self.run.redrive.id, letter)? else { return Ok(false) };
-        let before_send = matches!(claimed.step, ClaimStep::Claimed | ClaimStep::Sending);
-        let after_begin = matches!(claimed.step, ClaimStep::Sending | ClaimStep::Sent);
-        let sending = claimed.step == ClaimStep::Sending;
-        let allowed = match outcome {
-            SendOutcome::Delivered { .. } => after_begin,
-            SendOutcome::Sent | SendOutcome::Unknown { .. } => sending,
-            SendOutcome::Failed { .. } | SendOutcome::Unsent => before_send,
-        };
-        if !allowed {
+        let letter = fence.letter;
+        let claimed = claimed(write, self.run.redrive.id, letter)?.filter(|claimed| claimed.fence == *fence);
+        let Some(claimed) =
+            claimed.filter(|claimed| outcome.can_settle(claimed.step, claimed.listed.outcome))
+        else {
             return Ok(false);
-        }
+        };
         match outcome {
             SendOutcome::Delivered { evidence } => {
                 self.confirm(write, letter, &claimed, Outcome::Succeeded, evidence)?;
@@ -239,13 +240,7 @@ select l.letter, coalesce((select max(a.ordinal) from attempts a where a.letter 
   from dead_letter_queue l
  where l.id = ?1";
 
-const COUNT_SEND: &str = "
-insert into send_numbers (letter, life, number)
-values (?1, ?2, 2)
-on conflict (letter, life)
-do update set number = number + 1";
-
-/// A refusal is an attempt of the same life, and the next one is sent under another key.
+/// A refusal is an attempt of the same life.
 fn add_failure(write: &Write<'_>, letter: LetterId, life: u32, attempt: &Attempt) -> Result<(), StoreError> {
     let (row, last): (i64, u32) = write
         .conn
@@ -254,6 +249,5 @@ fn add_failure(write: &Write<'_>, letter: LetterId, life: u32, attempt: &Attempt
     for identity in identities(std::slice::from_ref(attempt)) {
         add_attempt(write, row, last + 1, life, &pack_attempt(attempt, identity)?)?;
     }
-    write.conn.prepare_cached(COUNT_SEND)?.execute((letter.bytes(), life))?;
     Ok(())
 }

@@ -203,6 +203,7 @@ fn take_one(
                 letter: head.letter,
                 life,
                 idempotency_key: String::new(),
+                renewals: 0,
                 destination: destination.clone(),
                 source,
                 subscriber,

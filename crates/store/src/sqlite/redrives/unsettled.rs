@@ -19,7 +19,7 @@ use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
-select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals
   from claims c indexed by claims_by_lease
   join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
@@ -36,6 +36,7 @@ pub(super) fn expired(conn: &Connection, at: Time, limit: usize) -> Result<Vec<E
                 letter: LetterId::from_bytes(row.get(1)?),
                 life: row.get(2)?,
                 idempotency_key: row.get(3)?,
+                renewals: row.get(8)?,
                 destination: row.get::<_, Option<String>>(5)?.unwrap_or_default(),
                 source: row.get(6)?,
                 subscriber: row.get(7)?,
@@ -58,21 +59,32 @@ pub(super) fn end_leases(write: &Write<'_>, at: Time) -> Result<usize, StoreErro
 
 const RENEW: &str = "
 update claims
-   set lease_until = ?3
+   set lease_until = ?6, renewals = renewals + 1
  where letter = ?1
    and run = ?2
-   and lease_until < ?4";
+   and idempotency_key = ?3
+   and renewals = ?4
+   and step = ?5
+   and lease_until < ?7";
 
+/// Takes a claim over as it was found expired: one that moved on to `sending` meanwhile may have been sent.
 pub(super) fn renew(
     write: &Write<'_>,
-    id: RedriveId,
-    letter: LetterId,
+    expired: &Expired,
     lease_until: Time,
     at: Time,
-) -> Result<bool, StoreError> {
-    let renewed =
-        write.conn.prepare_cached(RENEW)?.execute((letter.bytes(), id.bytes(), lease_until.ms(), at.ms()))?;
-    Ok(renewed > 0)
+) -> Result<Option<Taken>, StoreError> {
+    let Expired { run, taken, .. } = expired;
+    let renewed = write.conn.prepare_cached(RENEW)?.execute((
+        taken.letter.bytes(),
+        run.bytes(),
+        &taken.idempotency_key,
+        taken.renewals,
+        expired.step().name(),
+        lease_until.ms(),
+        at.ms(),
+    ))?;
+    Ok((renewed > 0).then(|| expired.renewed()))
 }
 
 /// Settles a letter of which nobody knew, or that nothing proves, by a person's word.
@@ -103,7 +115,6 @@ pub(super) fn settle_unknown(
             "sent"
         }
         ByPerson::Unclaim => {
-            // The same key again: if the person is wrong, a receiver that knows it is not deceived.
             settling.unclaim(write, letter)?;
             let evidence = format!("not sent, says {}", by.name);
             let turn = Turn::new(Outcome::Failed, Some(&evidence), at);
