@@ -126,6 +126,13 @@ impl JobError {
             extra: failure.extra,
         }
     }
+
+    /// Whether no worker reported it: its reservation or its time limit ran out, or its worker fell silent.
+    pub fn is_by_clock(&self) -> bool {
+        self.code.as_deref() == Some(self.error_type.as_str())
+            && failure::BY_CLOCK.contains(&self.error_type.as_str())
+            && self.backtrace.is_none()
+    }
 }
 
 impl Job {

@@ -146,9 +146,13 @@ pub async fn ack(app: &App, ack: &Ack) -> Result<Moved, NotDone> {
     let id = read_id(&ack.job_id)?;
     change(app, id, |job, now| {
         check_holder(&job, ack.worker_id.as_deref())?;
+        let letter = match job.in_dead_letter {
+            true => LetterEffect::SettleElsewhere { evidence: "acked" },
+            false => LetterEffect::Confirm { evidence: "acked" },
+        };
         let after = job.acked(ack.result.clone(), now).map_err(refusal(id))?;
         let events = vec![event::completed(&after, now)];
-        Ok(Step { after, letter: LetterEffect::Confirm { evidence: "acked" }, events, by: None })
+        Ok(Step { after, letter, events, by: None })
     })
     .await
 }

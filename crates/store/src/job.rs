@@ -46,6 +46,10 @@ pub enum LetterEffect {
     Confirm {
         evidence: &'static str,
     },
+    /// Its pending letter is resolved: the work was done although the job had been given up.
+    SettleElsewhere {
+        evidence: &'static str,
+    },
     /// Its letter, if one is being reprocessed, is discarded: the job ended without a dead letter.
     End {
         evidence: &'static str,

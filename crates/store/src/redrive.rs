@@ -15,6 +15,7 @@ use lazaret_core::time::Time;
 use crate::audit::Actor;
 use crate::claim::{ClaimFence, ClaimStep};
 use crate::series::Step;
+use crate::source_store::SettledElsewhere;
 
 /// A redrive before its list is taken down.
 #[derive(Clone, PartialEq, Debug)]
@@ -310,11 +311,24 @@ pub struct Proof {
     pub at: Time,
 }
 
+impl Proof {
+    /// The same evidence for a letter that is not out: its source shows that the work is done.
+    pub(crate) fn elsewhere(&self, source: &str) -> SettledElsewhere {
+        SettledElsewhere {
+            letter: self.letter,
+            life: self.life,
+            by: format!("source:{source}"),
+            notes: format!("{}, says {}", self.evidence, self.by),
+            at: self.at,
+        }
+    }
+}
+
 /// What a proof did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proved {
     Done,
-    /// The letter is in another life or has come to its end: nothing moved.
+    /// The letter is in another life, or resolved or discarded already: nothing moved.
     Late,
     Unknown,
 }

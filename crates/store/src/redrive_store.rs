@@ -150,7 +150,7 @@ pub trait RedriveStore: Send + Sync {
     /// Ends plans that were opened before then and never launched; says how many.
     async fn drop_plans(&self, opened_before: Time) -> Result<u64, StoreError>;
 
-    /// Resolves a letter that is out by what its subscriber says.
+    /// Resolves a letter by what its subscriber says: one that is out, or one that is pending, in the name of its source.
     async fn prove(&self, proof: Proof) -> Result<Proved, StoreError>;
 
     /// Keeps a changed copy of a letter, with the next number; nothing if there is no such letter or life.

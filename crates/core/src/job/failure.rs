@@ -137,6 +137,13 @@ pub fn decide(failure: &Failure, attempt: u32, policy: &JobRetry, fate: Fate, un
     }
 }
 
+const TIMEOUT: &str = "timeout";
+const VISIBILITY_TIMEOUT: &str = "visibility_timeout";
+const WORKER_DEATH: &str = "worker_death";
+
+/// Types of failures that no worker reported.
+pub(super) const BY_CLOCK: [&str; 3] = [TIMEOUT, VISIBILITY_TIMEOUT, WORKER_DEATH];
+
 impl Failure {
     /// A run that took longer than it may.
     pub fn timeout(limit_ms: u64, elapsed_ms: u64) -> Failure {
@@ -145,13 +152,13 @@ impl Failure {
         details.raw("limit_seconds", &seconds(limit_ms));
         details.raw("elapsed_seconds", &seconds(elapsed_ms));
         let message = format!("ran longer than its limit of {} s", seconds(limit_ms));
-        Failure { details: Some(details.end()), ..Failure::ours(Cause::Timeout, "timeout", message) }
+        Failure { details: Some(details.end()), ..Failure::ours(Cause::Timeout, TIMEOUT, message) }
     }
 
     /// A reservation that nobody prolonged.
     pub fn reservation_expired(visibility_ms: u64) -> Failure {
         let message = format!("no sign of life from its worker for {} s", seconds(visibility_ms));
-        Failure::ours(Cause::ReservationExpired, "visibility_timeout", message)
+        Failure::ours(Cause::ReservationExpired, VISIBILITY_TIMEOUT, message)
     }
 
     /// A worker that fell silent with the job in its hands.
@@ -160,7 +167,7 @@ impl Failure {
         let mut details = ObjectText::new();
         details.text("worker_id", worker);
         let message = "its worker stopped sending heartbeats".to_owned();
-        Failure { details: Some(details.end()), ..Failure::ours(Cause::WorkerDeath, "worker_death", message) }
+        Failure { details: Some(details.end()), ..Failure::ours(Cause::WorkerDeath, WORKER_DEATH, message) }
     }
 
     fn ours(cause: Cause, name: &str, message: String) -> Failure {

@@ -36,6 +36,8 @@ pub enum JobAction {
     /// A heartbeat prolongs the reservation.
     Extend,
     Ack,
+    /// The worker of a job that was given up, and went to the dead letter, says that the work is done.
+    AckLate,
     /// An attempt failed and another one follows after a delay.
     Retry,
     /// Failed for good, and nobody wants to see it again.
@@ -73,13 +75,14 @@ pub struct JobRefused {
 use JobState::{Active, Available, Cancelled, Completed, Discarded, Pending, Retryable, Scheduled};
 
 impl JobAction {
-    pub const ALL: [JobAction; 13] = [
+    pub const ALL: [JobAction; 14] = [
         JobAction::Promote,
         JobAction::Activate,
         JobAction::Fetch,
         JobAction::Expire,
         JobAction::Extend,
         JobAction::Ack,
+        JobAction::AckLate,
         JobAction::Retry,
         JobAction::Discard,
         JobAction::DeadLetter,
@@ -103,7 +106,7 @@ impl JobAction {
             | JobAction::Requeue
             | JobAction::ReservationExpired => &[Active],
             JobAction::Cancel => &[Scheduled, Available, Pending, Active, Retryable],
-            JobAction::RetryFromDeadLetter => &[Discarded],
+            JobAction::AckLate | JobAction::RetryFromDeadLetter => &[Discarded],
         }
     }
 
@@ -116,7 +119,7 @@ impl JobAction {
             | JobAction::ReservationExpired
             | JobAction::RetryFromDeadLetter => Available,
             JobAction::Fetch | JobAction::Extend => Active,
-            JobAction::Ack => Completed,
+            JobAction::Ack | JobAction::AckLate => Completed,
             JobAction::Retry => Retryable,
             JobAction::Expire | JobAction::Discard | JobAction::DeadLetter => Discarded,
             JobAction::Cancel => Cancelled,
@@ -131,6 +134,7 @@ impl JobAction {
             JobAction::Expire => "expire",
             JobAction::Extend => "extend",
             JobAction::Ack => "ack",
+            JobAction::AckLate => "ack_late",
             JobAction::Retry => "retry",
             JobAction::Discard => "discard",
             JobAction::DeadLetter => "dead_letter",
@@ -231,8 +235,8 @@ mod tests {
         assert!(docs.contains(&table()), "docs/jobs.md should hold:\n{}", table());
     }
 
-    /// The transitions of the specification, row by row.
-    const ROWS: [(JobState, JobAction, JobState); 18] = [
+    /// The transitions of the specification, row by row, and the late ack, which is ours.
+    const ROWS: [(JobState, JobAction, JobState); 19] = [
         (Scheduled, JobAction::Promote, Available),
         (Pending, JobAction::Activate, Available),
         (Available, JobAction::Fetch, Active),
@@ -251,6 +255,7 @@ mod tests {
         (Pending, JobAction::Cancel, Cancelled),
         (Retryable, JobAction::Cancel, Cancelled),
         (Discarded, JobAction::RetryFromDeadLetter, Available),
+        (Discarded, JobAction::AckLate, Completed),
     ];
 
     #[test]
@@ -286,7 +291,8 @@ mod tests {
     fn a_terminal_job_leaves_only_by_way_of_the_dead_letter() {
         for state in JobState::ALL.into_iter().filter(|state| state.is_terminal()) {
             for action in JobAction::ALL {
-                let leaves = state == Discarded && action == JobAction::RetryFromDeadLetter;
+                let from_dead_letter = matches!(action, JobAction::RetryFromDeadLetter | JobAction::AckLate);
+                let leaves = state == Discarded && from_dead_letter;
                 assert_eq!(state.after(action).is_ok(), leaves, "{state} {action}");
             }
         }
@@ -321,7 +327,7 @@ mod tests {
              | completed | – |\n\
              | retryable | promote → available; cancel → cancelled |\n\
              | cancelled | – |\n\
-             | discarded | retry_from_dead_letter → available |\n"
+             | discarded | ack_late → completed; retry_from_dead_letter → available |\n"
         );
     }
 }

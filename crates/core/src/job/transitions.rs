@@ -92,10 +92,20 @@ impl Job {
         self.held.as_ref().is_some_and(|held| held.until <= later(before, held.visibility_ms))
     }
 
-    /// The work is done. `result` is JSON text, verbatim.
+    /// The work is done. `result` is JSON text, verbatim. A job in the dead letter whose last run only the clock ended is
+    /// completed by its worker's late word; one whose worker reported a failure stays dead.
     pub fn acked(self, result: Option<String>, now: Time) -> Result<Job, JobRefused> {
-        let state = self.state.after(JobAction::Ack)?;
-        Ok(Job { state, completed_at: Some(now), result, held: None, ..self })
+        let given_up = self.in_dead_letter && self.errors.last().is_some_and(JobError::is_by_clock);
+        let state = self.state.after(if given_up { JobAction::AckLate } else { JobAction::Ack })?;
+        Ok(Job {
+            state,
+            in_dead_letter: false,
+            completed_at: Some(now),
+            discarded_at: None,
+            result,
+            held: None,
+            ..self
+        })
     }
 
     /// What is to become of it after this failure. `unit` is a random number from 0 to 1.

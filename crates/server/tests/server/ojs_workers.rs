@@ -287,6 +287,36 @@ async fn a_lost_reservation_on_the_last_attempt_ends_the_job() {
 }
 
 #[tokio::test]
+async fn a_late_ack_completes_a_job_that_was_given_up_and_resolves_its_letter() {
+    let app = TestApp::new().await;
+    let policy = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
+    for limit in ["visibility_timeout_ms", "timeout_ms"] {
+        let one = held(&app, json!({limit: 1_000, "retry": policy})).await;
+        app.pass(1_000);
+        tick(&app).await;
+        assert_eq!(job(&app, &one).await["state"], "discarded");
+        let ack = json!({"job_id": one, "result": {"n": 1}});
+        let answer = app.post("/ojs/v1/workers/ack", &ack).await.expect(200);
+        assert_eq!(answer["acknowledged"], true);
+        let done = job(&app, &one).await;
+        assert_eq!((&done["state"], &done["result"]), (&json!("completed"), &json!({"n": 1})));
+        assert_eq!(app.get("/ojs/v1/dead-letter").await.expect(200)["jobs"], json!([]));
+        let list = app.get("/api/v1/dead-letters").await.expect(200);
+        let letter =
+            list["items"].as_array().unwrap().iter().find(|letter| letter["eventId"] == one).unwrap();
+        let by = &letter["resolution"]["resolvedBy"];
+        assert_eq!((&letter["status"], by), (&json!("resolved"), &json!("source:jobs")));
+        error(&app.post("/ojs/v1/workers/ack", &ack).await, 409, "conflict");
+        app.check().await;
+    }
+    // What its worker reported as failed is not done because somebody says so later.
+    let one = held(&app, json!({"retry": policy})).await;
+    nack(&app, &one, json!({"code": "x", "message": "m"})).await;
+    error(&app.post("/ojs/v1/workers/ack", &json!({"job_id": one})).await, 409, "conflict");
+    assert_eq!(job(&app, &one).await["state"], "discarded");
+}
+
+#[tokio::test]
 async fn a_run_that_takes_too_long_has_failed() {
     let app = TestApp::new().await;
     let one = held(&app, json!({"timeout_ms": 2_000, "retry": {"jitter": false}})).await;

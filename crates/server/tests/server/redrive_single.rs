@@ -156,6 +156,25 @@ async fn receipts_resolve_or_relapse_and_those_of_earlier_lives_change_nothing()
 }
 
 #[tokio::test]
+async fn a_receipt_resolves_a_letter_that_a_person_took_back() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    rig.to.always(Does::Lose);
+    let id = rig.launched(at_once()).await;
+    rig.tick().await;
+    assert_eq!(rig.letters(id).await, [("unknown", 1)]);
+    let now = rig.app.clock.now();
+    let unclaimed = rig.test.store.settle_unknown(id, one, ByPerson::Unclaim, anna(), now).await.unwrap();
+    assert!(unclaimed && rig.status(one).await == Status::Pending);
+    let got = rig.to.got.lock().unwrap()[0].clone();
+    let received = redrive::receive(&rig.app, receipt(&got, ReceiptOutcome::Succeeded)).await.unwrap();
+    assert_eq!(received, Received::Resolved);
+    let letter = rig.letter(one).await;
+    assert_eq!((letter.status, letter.resolution.unwrap().by.as_str()), (Status::Resolved, "source:report"));
+    rig.test.check().await;
+}
+
+#[tokio::test]
 async fn a_letter_that_is_edited_and_sent_anew_has_another_key() {
     let rig = free().await;
     let one = rig.dies(0, None).await;

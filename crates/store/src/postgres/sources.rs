@@ -77,7 +77,7 @@ async fn known(conn: &Conn, keys: &[CaptureKey]) -> Result<Vec<Option<KnownLette
 
 const LIFE: &str = "select life from dead_letter_queue where id = $1 and created_at = $2 for update";
 
-async fn settle(write: &mut Write, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
+pub(super) async fn settle(write: &mut Write, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
     let letter = settled.letter;
     let row = write.conn.query_opt(LIFE, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
     let life: Option<u32> = row.map(|row| row.small(0)).transpose()?;

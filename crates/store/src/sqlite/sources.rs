@@ -62,7 +62,7 @@ fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, Sto
     }))
 }
 
-fn settle(write: &mut Write<'_>, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
+pub(super) fn settle(write: &mut Write<'_>, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
     let life: Option<u32> = write
         .conn
         .prepare_cached("select life from dead_letter_queue where id = ?1")?

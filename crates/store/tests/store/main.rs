@@ -26,6 +26,7 @@ mod job_lists;
 mod job_model;
 mod job_verbs;
 mod jobs;
+mod late_evidence;
 mod lines;
 mod model;
 mod operations;

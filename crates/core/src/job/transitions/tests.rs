@@ -140,6 +140,24 @@ fn giving_a_job_back_records_nothing_and_a_lost_worker_is_an_error() {
 }
 
 #[test]
+fn a_late_ack_completes_what_only_the_clock_ended() {
+    let options = r#""retry":{"max_attempts":1,"on_exhaustion":"dead_letter"}"#;
+    let active = job(options).fetched(Some("w"), at(2_000), None).unwrap();
+    let by_clock =
+        [Failure::reservation_expired(30_000), Failure::timeout(1_000, 1_000), Failure::worker_death("w")];
+    for failure in by_clock {
+        let dead = active.clone().failed(failure, Verdict::DeadLetter, at(3_000)).unwrap();
+        let done = dead.acked(Some("1".into()), at(4_000)).unwrap();
+        assert_eq!((done.state, done.in_dead_letter), (JobState::Completed, false));
+        assert_eq!((done.completed_at, done.discarded_at), (Some(at(4_000)), None));
+    }
+    let reported = active.clone().failed(boom("x"), Verdict::DeadLetter, at(3_000)).unwrap();
+    assert_eq!(reported.acked(None, at(4_000)).unwrap_err().action, JobAction::Ack);
+    let dropped = active.failed(Failure::timeout(1, 1), Verdict::Discard, at(3_000)).unwrap();
+    assert_eq!(dropped.acked(None, at(4_000)).unwrap_err().action, JobAction::Ack);
+}
+
+#[test]
 fn the_last_failure_discards_and_only_the_policy_makes_it_a_dead_letter() {
     let dropped = dead("");
     assert_eq!((dropped.state, dropped.attempt, dropped.errors.len()), (JobState::Discarded, 3, 3));

@@ -51,8 +51,16 @@ enum Effect {
 /// How a job ended whose letter may be out with it.
 #[derive(Clone, Copy)]
 pub(super) enum Ending {
-    Confirmed { evidence: &'static str },
-    Ended { evidence: &'static str },
+    Confirmed {
+        evidence: &'static str,
+    },
+    /// The work was done although the letter was pending.
+    Elsewhere {
+        evidence: &'static str,
+    },
+    Ended {
+        evidence: &'static str,
+    },
 }
 
 impl Move {
@@ -71,6 +79,7 @@ impl Move {
             }
             LetterEffect::Redrive(letter) => Effect::Redrive(letter),
             LetterEffect::Confirm { evidence } => Effect::Ends(Ending::Confirmed { evidence }),
+            LetterEffect::SettleElsewhere { evidence } => Effect::Ends(Ending::Elsewhere { evidence }),
             LetterEffect::End { evidence } => Effect::Ends(Ending::Ended { evidence }),
         };
         let after = Packed::new(change.after)?;
@@ -124,7 +133,7 @@ async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError>
             put
         }
         // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
-        Effect::Ends(_) if job.re_enqueued_at.is_none() => {
+        Effect::Ends(Ending::Confirmed { .. } | Ending::Ended { .. }) if job.re_enqueued_at.is_none() => {
             row::put(&write.conn, &change.after, change.version).await?
         }
         Effect::Ends(ending) => {
@@ -219,7 +228,7 @@ async fn redrive(
 /// Whoever settles a letter because its job has ended.
 const BY: &str = "source:jobs";
 
-/// Moves the letter if it is the one that came back as this job.
+/// Moves the letter if it is in the state that such an end is about.
 pub(super) async fn settle(
     write: &mut Write,
     job: JobId,
@@ -234,12 +243,15 @@ pub(super) async fn settle(
             let decided = decided.unwrap_or_else(|| by_source(Strategy::ManualRetry));
             (Action::Confirm, Outcome::Succeeded, decided, evidence)
         }
+        Ending::Elsewhere { evidence } => {
+            (Action::SettleElsewhere, Outcome::Succeeded, Strategy::ManualResolution, evidence)
+        }
         Ending::Ended { evidence } => {
             (Action::EndWithoutDeadLetter, Outcome::Ended, by_source(Strategy::Discard), evidence)
         }
     };
     let kind = match ending {
-        Ending::Confirmed { .. } => "dead_letter.resolved",
+        Ending::Confirmed { .. } | Ending::Elsewhere { .. } => "dead_letter.resolved",
         Ending::Ended { .. } => "dead_letter.discarded",
     };
     let mark = Mark::Ends { strategy, by: &by, notes: Some(evidence) };
@@ -248,7 +260,7 @@ pub(super) async fn settle(
             outcomes::left(write, letter, outcome, evidence, at).await?;
             tell_of_letter(write, job, letter, kind, at)
         }
-        // It is not being reprocessed, so this run was not its.
+        // It stands otherwise, so this run was not its.
         Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use super::super::audit::{self, NewEntry};
 use super::super::cell::{At, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::jobs::follow::job_of;
+use super::super::sources;
 use super::super::verdicts;
 use super::super::writer::Write;
 use super::row;
@@ -16,6 +17,7 @@ use super::send::{Claimed, Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
+use crate::decision::Decided;
 use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
@@ -175,11 +177,14 @@ pub(super) async fn assume(
 }
 
 const HOLDER: &str = "
-select run, step
-  from claims
- where letter = $1";
+select c.run, l.source
+  from dead_letter_queue l
+  left join claims c on c.letter = l.id
+ where l.id = $1
+   and l.created_at = $2";
 
-/// Resolves a letter that is out by what its subscriber says. What a job came to is its worker's to say.
+/// Resolves a letter by what its subscriber says, also one that was claimed anew or taken back meanwhile: the work of its
+/// present life is done. What a job came to is its worker's to say.
 pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, StoreError> {
     let letter = proof.letter;
     let held = verdicts::hold(write, &[letter]).await?;
@@ -187,14 +192,18 @@ pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, St
     if proof.life > *life || proof.life == 0 {
         return Ok(Proved::Unknown);
     }
-    let Some(holder) = write.conn.query_opt(HOLDER, &[&Uid(*letter.bytes())]).await? else {
-        return Ok(Proved::Late);
-    };
-    let claimed_only = holder.cell::<&str>(1)? == ClaimStep::Claimed.name();
-    if proof.life != *life || claimed_only || job_of(&write.conn, letter).await?.is_some() {
+    if proof.life != *life || job_of(&write.conn, letter).await?.is_some() {
         return Ok(Proved::Late);
     }
-    let id = RedriveId::from_bytes(holder.id(0)?);
+    let holder = write.conn.query_opt(HOLDER, &[&Uid(*letter.bytes()), &At(letter.at())]).await?;
+    let Some(holder) = holder else { return Ok(Proved::Unknown) };
+    let Some(Uid(run)) = holder.cell::<Option<Uid>>(0)? else {
+        return Ok(match sources::settle(write, &proof.elsewhere(holder.cell(1)?)).await? {
+            Decided::Done => Proved::Done,
+            Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => Proved::Late,
+        });
+    };
+    let id = RedriveId::from_bytes(run);
     let run = row::find(&write.conn, id).await?;
     let claimed = claimed(write, id, &[letter]).await?.remove(&letter);
     let (Some(run), Some(claimed)) = (run, claimed) else { return Ok(Proved::Late) };

@@ -42,6 +42,7 @@ pub(super) enum Effect {
     Die(Box<Prepared>),
     Redrive(LetterId),
     Confirm { evidence: &'static str },
+    SettleElsewhere { evidence: &'static str },
     End { evidence: &'static str },
 }
 
@@ -61,6 +62,7 @@ impl Move {
             }
             LetterEffect::Redrive(letter) => Effect::Redrive(letter),
             LetterEffect::Confirm { evidence } => Effect::Confirm { evidence },
+            LetterEffect::SettleElsewhere { evidence } => Effect::SettleElsewhere { evidence },
             LetterEffect::End { evidence } => Effect::End { evidence },
         };
         let after = Packed::new(change.after)?;
@@ -166,6 +168,7 @@ pub(super) fn take_effect(
         // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
         Effect::Confirm { .. } | Effect::End { .. } if job.re_enqueued_at.is_none() => Ok(Effected::Done),
         Effect::Confirm { evidence } => settle(write, id, key, Ending::Confirmed, evidence, at),
+        Effect::SettleElsewhere { evidence } => settle(write, id, key, Ending::Elsewhere, evidence, at),
         Effect::End { evidence } => settle(write, id, key, Ending::Otherwise, evidence, at),
     }
 }
@@ -195,10 +198,12 @@ fn redrive(
 #[derive(Clone, Copy)]
 enum Ending {
     Confirmed,
+    /// The work was done although the letter was pending.
+    Elsewhere,
     Otherwise,
 }
 
-/// Moves the letter if it is the one that came back as this job.
+/// Moves the letter if it is in the state that such an end is about.
 fn settle(
     write: &mut Write<'_>,
     job: JobId,
@@ -215,6 +220,10 @@ fn settle(
             let decided = decided.unwrap_or_else(|| by_source(Strategy::ManualRetry));
             (Action::Confirm, Outcome::Succeeded, decided, "dead_letter.resolved")
         }
+        Ending::Elsewhere => {
+            let strategy = Strategy::ManualResolution;
+            (Action::SettleElsewhere, Outcome::Succeeded, strategy, "dead_letter.resolved")
+        }
         Ending::Otherwise => {
             let decided = by_source(Strategy::Discard);
             (Action::EndWithoutDeadLetter, Outcome::Ended, decided, "dead_letter.discarded")
@@ -226,7 +235,7 @@ fn settle(
             outcomes::left(write, letter, outcome, evidence, at)?;
             tell_of_letter(write, job, letter, kind, at)?;
         }
-        // It is not being reprocessed, so this run was not its.
+        // It stands otherwise, so this run was not its.
         Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => {}
     }
     Ok(Effected::Done)

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::audit::{self, NewEntry};
 use super::super::jobs::follow::job_of;
+use super::super::sources;
 use super::super::writer::Write;
 use super::outcomes::{Shifts, Turn};
 use super::row;
@@ -15,6 +16,7 @@ use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
+use crate::decision::Decided;
 use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
@@ -181,27 +183,33 @@ pub(super) fn assume(
 }
 
 const HOLDER: &str = "
-select c.run, c.step, l.life
+select c.run, l.life, l.source
   from dead_letter_queue l
   left join claims c on c.letter = l.id
  where l.id = ?1";
 
-/// Resolves a letter that is out by what its subscriber says. What a job came to is its worker's to say.
+/// Resolves a letter by what its subscriber says, also one that was claimed anew or taken back meanwhile: the work of its
+/// present life is done. What a job came to is its worker's to say.
 pub(super) fn prove(write: &mut Write<'_>, proof: &Proof) -> Result<Proved, StoreError> {
     let letter = proof.letter;
-    let found: Option<(Option<[u8; 16]>, Option<String>, u32)> = write
+    let found: Option<(Option<[u8; 16]>, u32, String)> = write
         .conn
         .prepare_cached(HOLDER)?
         .query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((run, step, life)) = found else { return Ok(Proved::Unknown) };
+    let Some((run, life, source)) = found else { return Ok(Proved::Unknown) };
     if proof.life > life || proof.life == 0 {
         return Ok(Proved::Unknown);
     }
-    let (Some(run), Some(step)) = (run, step) else { return Ok(Proved::Late) };
-    if proof.life != life || step == ClaimStep::Claimed.name() || job_of(write, letter)?.is_some() {
+    if proof.life != life || job_of(write, letter)?.is_some() {
         return Ok(Proved::Late);
     }
+    let Some(run) = run else {
+        return Ok(match sources::settle(write, &proof.elsewhere(&source))? {
+            Decided::Done => Proved::Done,
+            Decided::Refused(_) | Decided::Unknown | Decided::NoWayBack | Decided::Replaced => Proved::Late,
+        });
+    };
     let id = RedriveId::from_bytes(run);
     let (Some(run), Some(claimed)) = (row::find(write.conn, id)?, claimed(write, id, letter)?) else {
         return Ok(Proved::Late);
