@@ -58,6 +58,8 @@ impl Pace {
         let saved_us = (limits::PACE_SAVED_MS_MAX * 1_000).max(step_us);
         let start_us = match spent_until_us {
             None => now_us - step_us,
+            // Nothing is spent that far ahead of time: the clock was set back, and the bucket begins anew.
+            Some(spent_us) if spent_us > now_us + limits::PACE_SAVED_MS_MAX * 1_000 => now_us - step_us,
             Some(spent_us) => spent_us.max(now_us - saved_us),
         };
         let there = (now_us - start_us).max(0) / step_us;
@@ -119,6 +121,18 @@ mod tests {
         assert_eq!((none.letters, none.next_at), (0, Some(Time::from_ms(60_000))));
         let next = pace(1).take(Some(none.spent_until_us), Time::from_ms(60_000), 5);
         assert_eq!(next.letters, 1);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_stalls_nothing() {
+        let before = pace(60).take(None, Time::from_ms(600_000), 1);
+        let after = pace(60).take(Some(before.spent_until_us), Time::from_ms(0), 10);
+        assert_eq!((after.letters, after.next_at), (1, None));
+        let next = pace(60).take(Some(after.spent_until_us), Time::from_ms(999), 10);
+        assert_eq!((next.letters, next.next_at), (0, Some(Time::from_ms(1_000))));
+        // Clocks of instances that differ a little share one bucket: the one behind waits.
+        let behind = pace(60).take(Some(before.spent_until_us), Time::from_ms(599_990), 10);
+        assert_eq!((behind.letters, behind.next_at), (0, Some(Time::from_ms(601_000))));
     }
 
     #[test]

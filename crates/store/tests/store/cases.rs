@@ -257,6 +257,7 @@ macro_rules! store_cases {
                 claim_fences::an_answer_that_comes_late_settles_what_was_unknown,
                 claim_fences::a_send_that_is_decided_anew_has_a_key_of_its_own,
                 redrive_runs::letters_go_at_the_pace_of_the_run,
+                redrive_ways_out::a_clock_that_is_set_back_does_not_stall_a_run,
                 late_evidence::a_receipt_resolves_a_letter_that_was_taken_back,
                 late_evidence::a_receipt_resolves_a_letter_that_was_claimed_anew,
                 late_evidence::a_late_ack_resolves_the_letter_of_a_job_that_was_given_up,

@@ -3,13 +3,13 @@
 use lazaret_core::gate::Passed;
 use lazaret_core::incident::IncidentState;
 use lazaret_core::lifecycle::Status;
-use lazaret_core::redrive::{Outcome, RunState};
+use lazaret_core::redrive::{Options, Outcome, Pace, RunState};
 use lazaret_store::decision::Verb;
 use lazaret_store::redrive::{ByPerson, GroupVerdict, RunStep, SendOutcome};
 
 use crate::analyses::{cured, state};
 use crate::redrive_canaries::with_canary;
-use crate::redrive_runs::{delivered, free_run, refused, sending, settle, take, tend, unknown};
+use crate::redrive_runs::{delivered, free_run, ids, refused, sending, settle, take, tend, unknown};
 use crate::redrives::{
     frozen, groups, keyed, launch_of, outcome, plan, redrive, run, state_of, step, unpaced,
 };
@@ -116,4 +116,18 @@ pub async fn runs_that_stand_still_keep_nobody_waiting(rig: &mut Rig) {
     let looked: Vec<_> = rig.store().unfinished_redrives(1).await.unwrap().iter().map(|run| run.id).collect();
     assert_eq!(looked, [id]);
     assert_eq!(redrive(rig, paused[0]).await.state, RunState::Paused);
+}
+
+pub async fn a_clock_that_is_set_back_does_not_stall_a_run(rig: &mut Rig) {
+    let all = rig.create_many(4, at(0)).await;
+    let pace = Pace::from_per_minute(Some(60)).unwrap();
+    let id = free_run(rig, Options { pace, ..unpaced() }).await;
+    let ahead = 600_000;
+    assert_eq!(ids(&take(rig, id, 10, ahead).await), all[..1]);
+    assert_eq!(ids(&take(rig, id, 10, 1_000).await), all[1..2]);
+    let early = take(rig, id, 10, 1_999).await;
+    assert_eq!((early.taken.len(), early.next_at), (0, Some(at(2_000))));
+    assert_eq!(ids(&take(rig, id, 10, 2_000).await), all[2..3]);
+    // Set forward again, it saves up no more than a second.
+    assert_eq!(ids(&take(rig, id, 10, ahead).await), all[3..]);
 }
