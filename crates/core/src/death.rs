@@ -36,6 +36,8 @@ impl Known {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evidence {
     pub mark: Option<RedriveMark>,
+    /// The redrive that the mark names did send the present life of the letter.
+    pub mark_sent: bool,
     pub word: SourceWord,
     /// Its last failure, if it states one.
     pub failed_at: Option<Time>,
@@ -61,8 +63,9 @@ pub fn judge(known: Known, evidence: Evidence) -> Verdict {
     if let Some(mark) = evidence.mark
         && mark.letter == known.letter
     {
-        // A mark from the future cannot be ours; anything else it could claim is worth less than what we stored.
-        if mark.life == known.life {
+        // A mark of a life to come, or of a redrive that did not send this one, cannot be ours: the report is weighed as
+        // any other.
+        if mark.life == known.life && evidence.mark_sent {
             return Verdict::Relapse;
         }
         if mark.life < known.life {
@@ -88,12 +91,20 @@ fn died_later(known: Known, evidence: Evidence) -> bool {
         return false;
     }
     let failed_at = stated.min(evidence.captured_at);
+    // Nothing that is stored happens after this capture. Where it seems so the clock was set back, and the two times
+    // cannot be compared.
+    let is_after = |stored: Time| failed_at > stored || stored > evidence.captured_at;
     let after_send = match (known.status, known.sent_at) {
-        (Status::Reprocessing, Some(sent_at)) => failed_at > sent_at,
+        (Status::Reprocessing, Some(sent_at)) => is_after(sent_at),
         (Status::Reprocessing, None) => true,
         (Status::Pending | Status::Resolved | Status::Discarded, _) => true,
     };
-    failed_at > known.died_at && after_send
+    is_after(known.died_at) && after_send
+}
+
+/// When a letter died last, once it died at `died_at`: never before what is stored, nor after the capture.
+pub fn last_death(known: Known, died_at: Time, captured_at: Time) -> Time {
+    known.died_at.max(died_at).min(captured_at)
 }
 
 #[cfg(test)]
@@ -117,6 +128,7 @@ mod tests {
     fn evidence() -> Evidence {
         Evidence {
             mark: None,
+            mark_sent: false,
             word: SourceWord::Silent,
             failed_at: None,
             captured_at: Time::from_ms(10_000),
@@ -139,7 +151,7 @@ mod tests {
         let sent = Known { sent_at: at(2_000), ever_sent: true, ..known(Status::Reprocessing) };
         let pending = known(Status::Pending);
         let none = evidence();
-        let cases: [(&str, Known, Evidence, Verdict); 17] = [
+        let cases: [(&str, Known, Evidence, Verdict); 24] = [
             ("nothing stated", pending, none, Duplicate),
             ("the same failure time", pending, Evidence { failed_at: at(1_000), ..none }, Duplicate),
             ("an earlier failure", pending, Evidence { failed_at: at(999), ..none }, Duplicate),
@@ -187,7 +199,54 @@ mod tests {
                 Evidence { failed_at: at(2_500), ..none },
                 NewDeath,
             ),
-            ("our mark of this life", sent, Evidence { mark: mark(OURS, 3), ..none }, Relapse),
+            (
+                "stored by a clock that was set back since",
+                Known { died_at: Time::from_ms(99_000), ..pending },
+                Evidence { failed_at: at(9_000), ..none },
+                NewDeath,
+            ),
+            (
+                "stored by a clock that was set back since, and the same again",
+                Known { died_at: Time::from_ms(99_000), ..pending },
+                Evidence { failed_at: at(9_000), attempt_known: true, ..none },
+                Duplicate,
+            ),
+            (
+                "sent by a clock that was set back since",
+                Known { sent_at: at(99_000), ..sent },
+                Evidence { failed_at: at(9_000), ..none },
+                Relapse,
+            ),
+            (
+                "our mark of this life",
+                sent,
+                Evidence { mark: mark(OURS, 3), mark_sent: true, ..none },
+                Relapse,
+            ),
+            (
+                "our mark of this life, of a redrive that did not send it",
+                sent,
+                Evidence { mark: mark(OURS, 3), ..none },
+                Duplicate,
+            ),
+            (
+                "a mark of a letter that was never sent",
+                pending,
+                Evidence { mark: mark(OURS, 3), failed_at: at(1_000), ..none },
+                Duplicate,
+            ),
+            (
+                "a mark of a letter that was never sent, and a later failure",
+                pending,
+                Evidence { mark: mark(OURS, 3), failed_at: at(1_001), ..none },
+                NewDeath,
+            ),
+            (
+                "a letter that is out died in the future, and a mark proves the relapse",
+                Known { died_at: Time::from_ms(99_000), ..sent },
+                Evidence { mark: mark(OURS, 3), mark_sent: true, ..none },
+                Relapse,
+            ),
             (
                 "our mark of an earlier life beats a later time",
                 sent,
@@ -216,5 +275,16 @@ mod tests {
             Duplicate,
             "a mark from the future"
         );
+    }
+
+    #[test]
+    fn a_letter_never_dies_after_it_was_captured() {
+        let known = |ms| Known { died_at: Time::from_ms(ms), ..known(Status::Pending) };
+        let last = |stored, died, captured| {
+            last_death(known(stored), Time::from_ms(died), Time::from_ms(captured)).ms()
+        };
+        assert_eq!(last(1_000, 2_000, 3_000), 2_000);
+        assert_eq!(last(2_500, 2_000, 3_000), 2_500);
+        assert_eq!(last(99_000, 2_000, 3_000), 3_000);
     }
 }

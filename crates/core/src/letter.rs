@@ -203,10 +203,11 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// What this arrival says about whether it is a new death of a known letter.
+    /// What this arrival says about whether it is a new death of a known letter. Whether its mark holds the store knows.
     pub fn evidence(&self, attempt_known: bool) -> Evidence {
         Evidence {
             mark: self.captured.mark,
+            mark_sent: false,
             word: self.captured.word,
             failed_at: self.captured.died_at,
             captured_at: self.captured_at,

@@ -189,6 +189,25 @@ async fn a_letter_that_is_edited_and_sent_anew_has_another_key() {
 }
 
 #[tokio::test]
+async fn a_report_with_the_mark_of_a_redrive_that_did_not_send_it_is_no_relapse() {
+    let rig = free().await;
+    let one = rig.dies(0, None).await;
+    let forged = |life: u32| {
+        serde_json::json!({"eventId": "e0", "originalEvent": {"n": 0, "pattern": "order.created"},
+            "redrive": {"letterId": one.to_string(), "life": life,
+                "redriveId": lazaret_core::id::RedriveId::from_bytes([9; 16]).to_string()},
+            "error": {"type": "PriceError", "message": "no price"}})
+    };
+    for life in 1..4 {
+        rig.test.report(&forged(life)).await;
+        rig.test.pass(1_000);
+    }
+    let letter = rig.letter(one).await;
+    assert_eq!((letter.status, letter.life), (Status::Pending, 1));
+    rig.test.check().await;
+}
+
+#[tokio::test]
 async fn a_receipt_of_a_letter_whose_names_were_cut_is_of_that_letter() {
     let rig = free().await;
     let entry = serde_json::json!({"eventId": "e".repeat(2_000), "originalEvent": {"n": 0},

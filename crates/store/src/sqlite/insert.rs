@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::death::{Evidence, Known, Verdict, judge, last_death};
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
@@ -244,7 +244,9 @@ pub(super) fn meet(
     let met = find_met(write, id)?;
     let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
-    let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
+    let mark_sent = outcomes::mark_sent(write.conn, &met.known, admitted.captured.mark)?;
+    let evidence = Evidence { mark_sent, ..admitted.evidence(fatal_known.is_some()) };
+    let verdict = judge(met.known, evidence);
     let standing = Standing { status: met.known.status, place, held: met.held, content_kept: true };
     let next = match verdict {
         Verdict::Duplicate => None,
@@ -285,7 +287,8 @@ pub(super) fn meet(
         }
         Some(Ok(Next::Moves { life: Life::Same, .. })) => {
             // A discarded letter stays so; that it came again is history, an event, and a line in the log.
-            touch(write, met.row, admitted.died_at.max(met.known.died_at), admitted.captured_at)?;
+            let died_at = last_death(met.known, admitted.died_at, admitted.captured_at);
+            touch(write, met.row, died_at, admitted.captured_at)?;
             tracing::warn!(letter.id = %id, "letter {id} was discarded and died again");
         }
         Some(Ok(Next::NewLetter)) | Some(Err(_)) => {
@@ -343,6 +346,7 @@ fn begin_life(
     // Whatever proved the relapse also proved that a copy of ours was out.
     let relapse = verdict == Verdict::Relapse;
     let incident = find_incident(write, prepared)?;
+    let died_at = last_death(met.known, admitted.died_at, admitted.captured_at);
     let moved = write.conn.prepare_cached(BEGIN_LIFE)?.execute(rusqlite::params![
         met.row,
         met.known.status.name(),
@@ -360,7 +364,7 @@ fn begin_life(
         status.name(),
         life,
         admitted.captured_at.ms(),
-        admitted.died_at.max(met.known.died_at).ms(),
+        died_at.ms(),
         relapse,
     ])?;
     if moved != 1 {
@@ -380,7 +384,7 @@ fn begin_life(
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
     write.tally.see(&now.fingerprint, admitted.captured_at);
-    let (letter, died_at) = (met.known.letter, admitted.died_at.max(met.known.died_at));
+    let letter = met.known.letter;
     let relapsed = outcomes::relapse(write, letter, met.known.life, incident, died_at, admitted.captured_at)?;
     // What a run put back and what dies of the same again is the run's to judge; anything else speaks against the fix.
     if !relapsed || known_incident(write, &met.counted.fingerprint)? != incident {

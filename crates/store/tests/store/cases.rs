@@ -28,6 +28,8 @@ macro_rules! store_cases {
                 deaths::a_confirmed_letter_that_dies_again_relapses,
                 deaths::a_mark_of_an_earlier_life_moves_nothing,
                 deaths::a_mark_of_another_letter_proves_nothing,
+                deaths::a_mark_of_a_redrive_that_did_not_send_the_letter_proves_nothing,
+                deaths::a_letter_that_died_before_the_clock_was_set_back_dies_again,
                 deaths::a_resolved_letter_that_dies_again_is_pending,
                 deaths::a_discarded_letter_stays_discarded_and_remembers,
                 deaths::a_hold_outlives_a_death,

@@ -159,6 +159,46 @@ pub async fn a_mark_of_another_letter_proves_nothing(rig: &mut Rig) {
     assert_eq!(rig.letter(other).await.life, 1);
 }
 
+pub async fn a_mark_of_a_redrive_that_did_not_send_the_letter_proves_nothing(rig: &mut Rig) {
+    let id = rig.create(dying("e1", at(-10)), at(0)).await;
+    let told = |life, run| Captured { mark: mark(id, life, run), ..captured("e1") };
+    let stranger = rig.run_id();
+    for ms in 1..4 {
+        assert_eq!(rig.capture(told(1, stranger), at(ms)).await.outcome, Outcome::Duplicate);
+    }
+    let claimed = rig.send(id, ClaimStep::Claimed, at(10)).await;
+    assert_eq!(rig.capture(told(1, claimed), at(20)).await.outcome, Outcome::Duplicate, "it was never sent");
+    rig.store().settle(id, claimed, Settlement::Unclaimed, at(30)).await.unwrap().unwrap();
+    let sent = rig.send(id, ClaimStep::Sending, at(40)).await;
+    assert_eq!(
+        rig.capture(told(1, claimed), at(50)).await.outcome,
+        Outcome::Duplicate,
+        "another one sent it"
+    );
+    assert_eq!(rig.capture(told(1, sent), at(60)).await.outcome, Outcome::Relapse);
+    // That redrive did not send the next life.
+    assert_eq!(rig.capture(told(2, sent), at(70)).await.outcome, Outcome::Duplicate);
+    let letter = rig.letter(id).await;
+    assert_eq!((letter.status, letter.life), (Status::Pending, 2));
+    // What the report says of a later failure counts as that of any other.
+    let later = Captured { mark: mark(id, 2, stranger), ..dying("e1", at(80)) };
+    assert_eq!(rig.capture(later, at(90)).await.outcome, Outcome::Relapse, "it was sent in an earlier life");
+}
+
+pub async fn a_letter_that_died_before_the_clock_was_set_back_dies_again(rig: &mut Rig) {
+    let ahead = 600_000;
+    let id = rig.create(dying("e1", at(ahead)), at(ahead)).await;
+    assert_eq!(rig.capture(dying("e1", at(10)), at(10)).await.outcome, Outcome::Recurred);
+    let letter = rig.letter(id).await;
+    assert_eq!((letter.life, letter.died_at), (2, at(10)));
+    assert_eq!(rig.capture(dying("e1", at(10)), at(20)).await.outcome, Outcome::Duplicate);
+    assert_eq!(rig.capture(dying("e1", at(5)), at(20)).await.outcome, Outcome::Duplicate);
+    // Sent before the clock was set back, and dead after it.
+    rig.send(id, ClaimStep::Sent, at(ahead)).await;
+    assert_eq!(rig.capture(dying("e1", at(30)), at(30)).await.outcome, Outcome::Relapse);
+    assert_eq!((rig.letter(id).await.life, rig.letter(id).await.died_at), (3, at(30)));
+}
+
 pub async fn a_resolved_letter_that_dies_again_is_pending(rig: &mut Rig) {
     let id = rig.create(dying("e1", at(-10)), at(0)).await;
     rig.done(id, Verb::Resolve, at(10)).await;

@@ -207,9 +207,8 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
     let died = if paper.ever_sent || being_sent { Outcome::Relapse } else { Outcome::Recurred };
     let (captured, outcome) = match step {
         Step::Repeat => (paper.last.clone(), Outcome::Duplicate),
-        Step::Marked(0) => {
-            (Captured { mark: mark(paper.id, paper.life, rig.run_id()), ..anew }, Outcome::Relapse)
-        }
+        // A mark of a redrive that did not send it proves nothing: only the time does.
+        Step::Marked(0) => (Captured { mark: mark(paper.id, paper.life, rig.run_id()), ..anew }, died),
         Step::Marked(ago) if *ago < paper.life => {
             (Captured { mark: mark(paper.id, paper.life - ago, rig.run_id()), ..anew }, Outcome::Duplicate)
         }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::death::{Evidence, Known, Verdict, judge, last_death};
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
@@ -98,7 +98,9 @@ pub(in super::super) async fn meet(
     let Some(met) = find_met(write, id).await? else { return Ok(None) };
     let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
-    let verdict = judge(met.known, admitted.evidence(fatal_known.is_some()));
+    let mark_sent = outcomes::mark_sent(&write.conn, &met.known, admitted.captured.mark).await?;
+    let evidence = Evidence { mark_sent, ..admitted.evidence(fatal_known.is_some()) };
+    let verdict = judge(met.known, evidence);
     let standing = Standing { status: met.known.status, place, held: met.held, content_kept: true };
     let next = match verdict {
         Verdict::Duplicate => None,
@@ -144,7 +146,8 @@ pub(in super::super) async fn meet(
         }
         Some(Ok(Next::Moves { life: Life::Same, .. })) => {
             // A discarded letter stays so; that it came again is history, an event, and a line in the log.
-            touch(write, id, admitted.died_at.max(met.known.died_at), admitted.captured_at).await?;
+            let died_at = last_death(met.known, admitted.died_at, admitted.captured_at);
+            touch(write, id, died_at, admitted.captured_at).await?;
             tracing::warn!(letter.id = %id, "letter {id} was discarded and died again");
         }
         Some(Ok(Next::NewLetter)) | Some(Err(_)) => {
@@ -224,6 +227,7 @@ async fn begin_life(
     let relapse = verdict == Verdict::Relapse;
     let mut incidents = find_incidents(write, &[prepared]).await?;
     let incident = incidents.tell(write, prepared)?;
+    let died_at = last_death(met.known, admitted.died_at, admitted.captured_at);
     let moved = write
         .conn
         .execute(
@@ -246,7 +250,7 @@ async fn begin_life(
                 &status.name(),
                 &(life as i32),
                 &At(admitted.captured_at),
-                &At(admitted.died_at.max(met.known.died_at)),
+                &At(died_at),
                 &relapse,
                 &prepared.words,
                 &extract.original_event,
@@ -266,7 +270,6 @@ async fn begin_life(
     write.tally.appear(&now);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &now);
     write.tally.see(&now.fingerprint, admitted.captured_at);
-    let died_at = admitted.died_at.max(met.known.died_at);
     let fingerprints = [met.counted.fingerprint.as_str(), now.fingerprint.as_str()];
     outcomes::relapse(write, (met.id, met.known.life), fingerprints, incident, died_at, admitted.captured_at);
     Ok(incident)

@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use lazaret_core::death::Known;
 use lazaret_core::gate::Passed;
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
-use lazaret_core::letter::Strategy;
+use lazaret_core::letter::{RedriveMark, Strategy};
 use lazaret_core::redrive::{Outcome, RedriveKind};
 use lazaret_core::time::Time;
 
@@ -288,6 +289,34 @@ pub(in crate::postgres) fn relapse(
         at,
         death: Some(death),
     });
+}
+
+const MARK_SENT: &str = "
+select exists (select 1
+                 from claims
+                where letter = $1
+                  and life = $2
+                  and run = $3
+                  and step <> 'claimed')
+    or exists (select 1
+                 from redrive_letters
+                where letter = $1
+                  and life = $2
+                  and redrive = $3
+                  and outcome in ('sent', 'unknown', 'succeeded', 'assumed', 'ended', 'failed', 'relapsed'))";
+
+/// Whether the redrive that a mark names did send the present life of a letter.
+pub(in crate::postgres) async fn mark_sent(
+    conn: &Conn,
+    known: &Known,
+    mark: Option<RedriveMark>,
+) -> Result<bool, StoreError> {
+    let Some(mark) = mark.filter(|mark| mark.letter == known.letter && mark.life == known.life) else {
+        return Ok(false);
+    };
+    let (letter, redrive) = (Uid(*mark.letter.bytes()), Uid(*mark.redrive.bytes()));
+    let found = conn.query_opt(MARK_SENT, &[&letter, &(mark.life as i32), &redrive]).await?;
+    found.map_or(Ok(false), |row| row.cell(0))
 }
 
 const DECIDED: &str = "

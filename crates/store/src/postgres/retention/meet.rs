@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::death::{Evidence, Known, Verdict, judge};
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::Place;
@@ -14,6 +14,7 @@ use super::super::cell::{Cells, Uid};
 use super::super::conn::Conn;
 use super::super::holds;
 use super::super::insert::{Incoming, meet, note};
+use super::super::redrives::outcomes;
 use super::super::trash::put_back;
 use super::super::writer::Write;
 use super::late;
@@ -39,7 +40,9 @@ pub(in crate::postgres) async fn meet_archived(
         sent_at: None,
         ever_sent: on_record.ever_sent,
     };
-    match judge(known, admitted.evidence(told.contains(&prepared.fatal().identity.0))) {
+    let mark_sent = outcomes::mark_sent(&write.conn, &known, admitted.captured.mark).await?;
+    let attempt_known = told.contains(&prepared.fatal().identity.0);
+    match judge(known, Evidence { mark_sent, ..admitted.evidence(attempt_known) }) {
         Verdict::Duplicate => {
             let life = known.life_of(admitted.captured.mark);
             for attempt in &prepared.attempts {

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_core::death::Known;
 use lazaret_core::gate::Passed;
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::Happening;
-use lazaret_core::letter::Strategy;
+use lazaret_core::letter::{RedriveMark, Strategy};
 use lazaret_core::limits;
 use lazaret_core::redrive::{LaneEffect, Outcome, RedriveKind, RunAction, RunState, StopRule};
 use lazaret_core::time::Time;
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::super::incidents;
 use super::super::writer::Write;
@@ -351,6 +352,34 @@ select 1
    and g.incident = ?3
    and g.verdict = ?4
    and i.fix_at < ?5";
+
+const MARK_SENT: &str = "
+select 1
+  from claims
+ where letter = ?1
+   and life = ?2
+   and run = ?3
+   and step <> 'claimed'
+union all
+select 1
+  from redrive_letters indexed by redrive_letters_by_letter
+ where letter = ?1
+   and life = ?2
+   and redrive = ?3
+   and outcome in ('sent', 'unknown', 'succeeded', 'assumed', 'ended', 'failed', 'relapsed')";
+
+/// Whether the redrive that a mark names did send the present life of a letter.
+pub(in crate::sqlite) fn mark_sent(
+    conn: &Connection,
+    known: &Known,
+    mark: Option<RedriveMark>,
+) -> Result<bool, StoreError> {
+    let Some(mark) = mark.filter(|mark| mark.letter == known.letter && mark.life == known.life) else {
+        return Ok(false);
+    };
+    let binds = (mark.letter.bytes(), mark.life, mark.redrive.bytes());
+    Ok(conn.prepare_cached(MARK_SENT)?.exists(binds)?)
+}
 
 const DECIDED: &str = "
 select r.kind, r.actor

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use lazaret_core::death::{Known, Verdict, judge};
+use lazaret_core::death::{Evidence, Known, Verdict, judge};
 use lazaret_core::filter::words::indexed_text;
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Outcome, Receipt};
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::counters::Counted;
 use super::super::insert::{meet, note};
+use super::super::redrives::outcomes;
 use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::trash::back::{bring_back, come_alive, kept};
 use super::super::writer::Write;
@@ -32,7 +33,9 @@ pub(in crate::sqlite) fn meet_archived(
     let known = known(write.conn, id)?;
     let told = told(write.conn, id)?;
     let is_new = |identity: &[u8; 16]| !told.contains(identity);
-    let evidence = prepared.admitted.evidence(!is_new(&prepared.fatal().identity.0));
+    let mark_sent = outcomes::mark_sent(write.conn, &known, prepared.admitted.captured.mark)?;
+    let attempt_known = !is_new(&prepared.fatal().identity.0);
+    let evidence = Evidence { mark_sent, ..prepared.admitted.evidence(attempt_known) };
     match judge(known, evidence) {
         Verdict::Duplicate => {
             let life = known.life_of(prepared.admitted.captured.mark);
