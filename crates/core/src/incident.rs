@@ -32,21 +32,47 @@ pub enum Happening {
     /// A letter died, outside of any run that could have expected it.
     LetterDied(AgainstFix),
     /// A letter waits again that had come to its end: it was reopened, restored or moved here.
-    LetterWaits(AgainstFix),
+    LetterWaits(FixStanding),
     /// The last letter that waited or was under way came to its end.
     LastLetterEnded,
-    /// The analysis was written, or written anew.
+    /// The RCA was written, or revised within its category.
     Diagnosed,
+    /// The RCA was revised and names another category: a fix of the old category is none for the new one.
+    Recategorized,
     /// The fix was named: a change that is deployed, or the decision of an approver.
     FixNamed,
     /// A redrive was launched under the analysis.
     Launched,
+    /// One letter was sent by itself under the RCA: there is nothing left to send.
+    SentSingly,
     /// All letters of its runs were sent.
     AllSent,
     /// Its runs are over, no letter relapsed, and some still wait.
     RunEnded,
-    /// A run had too many relapses, or ended with relapsed letters.
+    /// A canary relapsed, a run had too many relapses, or it ended with relapsed letters.
     RunRelapsed,
+}
+
+/// What is known of the fix of an incident.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FixStanding {
+    /// No fix is named.
+    None,
+    /// A fix is named; letters that died up to this time inherit the RCA.
+    Named(Time),
+    /// The incident regressed, and the RCA was not revised since.
+    Disproved,
+}
+
+/// What the letters of an incident did in one commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LetterMoves {
+    /// Whether one relapsed that a run which has ended had sent under the RCA.
+    pub relapsed: bool,
+    /// The last death outside of any run.
+    pub last_death: Option<Time>,
+    /// How many are pending or reprocessing afterwards.
+    pub unsettled: i64,
 }
 
 /// When a letter died, seen from the fix of its incident.
@@ -67,6 +93,25 @@ pub enum Unmoved {
     Regressed,
     #[error("letters of it still wait or are under way")]
     LettersLeft,
+}
+
+impl FixStanding {
+    /// The time that the fix in force holds from.
+    pub const fn at(self) -> Option<Time> {
+        match self {
+            FixStanding::Named(fix_at) => Some(fix_at),
+            FixStanding::None | FixStanding::Disproved => None,
+        }
+    }
+
+    /// When a letter died, seen from this fix. Under a disproved fix every death speaks against it.
+    fn against(self, died_at: Time) -> AgainstFix {
+        match self {
+            FixStanding::None => AgainstFix::None,
+            FixStanding::Named(fix_at) => AgainstFix::of(died_at, Some(fix_at)),
+            FixStanding::Disproved => AgainstFix::After,
+        }
+    }
 }
 
 impl AgainstFix {
@@ -124,14 +169,19 @@ impl IncidentState {
                 | (Open, AgainstFix::After) => self,
             },
             // Old news: what died after the fix was known when the incident closed.
-            Happening::LetterWaits(against) => match (self, against) {
-                (Closed, AgainstFix::None) => Open,
-                (Closed, AgainstFix::Before | AgainstFix::After) => Fixed,
+            Happening::LetterWaits(fix) => match (self, fix) {
+                (Closed, FixStanding::None) => Open,
+                (Closed, FixStanding::Named(_)) => Fixed,
+                (Closed, FixStanding::Disproved) => Regressed,
                 (Open | Diagnosed | Fixed | Redriving | Verifying | Regressed, _) => self,
             },
             Happening::Diagnosed => match self {
                 Open | Regressed => Diagnosed,
                 Diagnosed | Fixed | Redriving | Verifying | Closed => self,
+            },
+            Happening::Recategorized => match self {
+                Open | Diagnosed | Fixed | Redriving | Verifying | Regressed => Diagnosed,
+                Closed => Closed,
             },
             Happening::FixNamed => match self {
                 Diagnosed => Fixed,
@@ -140,6 +190,10 @@ impl IncidentState {
             Happening::Launched => match self {
                 Fixed | Verifying => Redriving,
                 Open | Diagnosed | Redriving | Closed | Regressed => self,
+            },
+            Happening::SentSingly => match self {
+                Fixed => Verifying,
+                Open | Diagnosed | Redriving | Verifying | Closed | Regressed => self,
             },
             Happening::AllSent => match self {
                 Redriving => Verifying,
@@ -156,16 +210,35 @@ impl IncidentState {
         }
     }
 
-    /// Whether a fix can be named now.
-    pub const fn takes_fix(self) -> Result<(), Unmoved> {
-        match self {
-            IncidentState::Open => Err(Unmoved::NotDiagnosed),
-            IncidentState::Regressed => Err(Unmoved::Regressed),
-            IncidentState::Diagnosed
-            | IncidentState::Fixed
-            | IncidentState::Redriving
-            | IncidentState::Verifying
-            | IncidentState::Closed => Ok(()),
+    /// Where the letters of one commit lead: first by their deaths, then by how many are unsettled. Both are steps of
+    /// the incident, because a regression counts even if the last letter is resolved in the same commit.
+    pub fn after_letters(self, fix: FixStanding, moves: LetterMoves) -> [IncidentState; 2] {
+        let relapsed = if moves.relapsed { self.after(Happening::RunRelapsed) } else { self };
+        let died = match moves.last_death {
+            Some(died_at) => relapsed.after(Happening::LetterDied(fix.against(died_at))),
+            None => relapsed,
+        };
+        let settled = if moves.unsettled > 0 {
+            died.after(Happening::LetterWaits(fix))
+        } else {
+            died.after(Happening::LastLetterEnded)
+        };
+        [died, settled]
+    }
+
+    /// Refuses a fix where the RCA has to be written or revised first.
+    pub const fn takes_fix(self, fix: FixStanding) -> Result<(), Unmoved> {
+        match (self, fix) {
+            (IncidentState::Regressed, _) | (_, FixStanding::Disproved) => Err(Unmoved::Regressed),
+            (IncidentState::Open, _) => Err(Unmoved::NotDiagnosed),
+            (
+                IncidentState::Diagnosed
+                | IncidentState::Fixed
+                | IncidentState::Redriving
+                | IncidentState::Verifying
+                | IncidentState::Closed,
+                FixStanding::None | FixStanding::Named(_),
+            ) => Ok(()),
         }
     }
 }
@@ -231,8 +304,47 @@ mod tests {
 
     #[test]
     fn a_letter_that_is_reopened_is_no_relapse_of_the_cause() {
-        assert_eq!(Closed.after(Happening::LetterWaits(AgainstFix::After)), Fixed);
-        assert_eq!(Fixed.after(Happening::LetterWaits(AgainstFix::After)), Fixed);
+        let fix = FixStanding::Named(Time::from_ms(10));
+        assert_eq!(Closed.after(Happening::LetterWaits(fix)), Fixed);
+        assert_eq!(Fixed.after(Happening::LetterWaits(fix)), Fixed);
+    }
+
+    #[test]
+    fn nothing_but_a_revised_rca_leads_out_of_a_regression() {
+        let disproved = FixStanding::Disproved;
+        let ended = LetterMoves::default();
+        assert_eq!(Regressed.after_letters(disproved, ended), [Regressed, Closed]);
+        assert_eq!(Closed.takes_fix(disproved), Err(Unmoved::Regressed));
+        for last_death in [None, Some(Time::from_ms(-5)), Some(Time::from_ms(5))] {
+            let waits = LetterMoves { last_death, unsettled: 1, ..ended };
+            assert_eq!(Closed.after_letters(disproved, waits)[1], Regressed);
+            assert_eq!(Regressed.after_letters(disproved, waits)[1], Regressed);
+        }
+        // A regression is seen even if nothing is left of it at the end of the commit.
+        let fix = FixStanding::Named(Time::from_ms(10));
+        let late = LetterMoves { last_death: Some(Time::from_ms(11)), ..ended };
+        assert_eq!(Fixed.after_letters(fix, late), [Regressed, Closed]);
+        assert_eq!(Fixed.after_letters(fix, LetterMoves { relapsed: true, ..ended }), [Regressed, Closed]);
+        for happening in [
+            Happening::FixNamed,
+            Happening::Launched,
+            Happening::SentSingly,
+            Happening::AllSent,
+            Happening::RunEnded,
+            Happening::RunRelapsed,
+        ] {
+            assert_eq!(Regressed.after(happening), Regressed, "{happening:?}");
+        }
+        assert_eq!(Regressed.after(Happening::Diagnosed), Diagnosed);
+        assert_eq!(Diagnosed.takes_fix(FixStanding::None), Ok(()));
+    }
+
+    #[test]
+    fn another_category_asks_for_another_fix() {
+        for state in [Open, Diagnosed, Fixed, Redriving, Verifying, Regressed] {
+            assert_eq!(state.after(Happening::Recategorized), Diagnosed);
+        }
+        assert_eq!(Closed.after(Happening::Recategorized), Closed);
     }
 
     #[test]
@@ -240,6 +352,7 @@ mod tests {
         for happening in [
             Happening::FixNamed,
             Happening::Launched,
+            Happening::SentSingly,
             Happening::AllSent,
             Happening::RunEnded,
             Happening::RunRelapsed,

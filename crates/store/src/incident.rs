@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::fingerprint::{Fingerprint, Parts};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{IncidentState, Unmoved};
+use lazaret_core::incident::{FixStanding, IncidentState, Unmoved};
 use lazaret_core::pattern::Pattern;
 use lazaret_core::rca::{Analysis, Fix, FixKind, Rca};
 use lazaret_core::time::Time;
@@ -130,18 +130,25 @@ pub struct Similar {
 pub type IncidentCounts = BTreeMap<IncidentState, u64>;
 
 /// What people wrote about an incident, and what happened to it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IncidentRecord {
     /// Every revision of the analysis, oldest first; the last one holds.
     pub rcas: Vec<Rca>,
     /// Every fix that was named, oldest first.
     pub fixes: Vec<Fix>,
-    /// From when on the fix holds that is in force, if one is: the last of `fixes`.
-    pub fix_at: Option<Time>,
+    /// Whether a fix is in force; it is the last of `fixes`.
+    pub fix: FixStanding,
     /// The last launch of a redrive of its letters.
     pub redriven_at: Option<Time>,
     /// The newest `limits::TIMELINE_ENTRIES_SHOWN`, oldest first.
     pub timeline: Vec<TimelineEntry>,
+}
+
+impl IncidentRecord {
+    /// The fix that is in force.
+    pub fn fix_in_force(&self) -> Option<&Fix> {
+        self.fix.at().and(self.fixes.last())
+    }
 }
 
 /// Something that happened to an incident.

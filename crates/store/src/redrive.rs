@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use lazaret_core::attempt::Attempt;
 use lazaret_core::filter::Filter;
-use lazaret_core::gate::{Cause, Passed, Shut};
+use lazaret_core::gate::{Cause, Governance, Passed, Shut, pass};
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::AgainstFix;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
@@ -93,6 +93,19 @@ pub struct Group {
     pub letters: u64,
     /// What was decided, once it was.
     pub verdict: Option<GroupVerdict>,
+}
+
+/// Why the gate is shut for one of the groups that passed it under an RCA, if it is. Asked at the launch, whenever letters
+/// are claimed and whenever the run is tended.
+pub(crate) fn first_shut(groups: &[Group]) -> Option<(Shut, IncidentId)> {
+    let governed = groups
+        .iter()
+        .filter(|group| matches!(group.verdict, Some(GroupVerdict::Goes { passed: Passed::Governed, .. })));
+    governed
+        .filter_map(|group| {
+            Some((pass(Governance::Required, group.cause, group.died).err()?, group.incident))
+        })
+        .next()
 }
 
 /// What becomes of a group.

@@ -282,7 +282,7 @@ pub(crate) fn document_of(detail: IncidentDetail, redactor: &Redactor) -> String
         error: &error,
         rca: record.rcas.last(),
         // One that does not hold any more is history, not the fix.
-        fix: record.fixes.last().filter(|_| record.fix_at.is_some()),
+        fix: record.fix_in_force(),
         redriven_at: record.redriven_at,
     }
     .render()

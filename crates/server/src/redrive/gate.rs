@@ -123,7 +123,7 @@ pub async fn shut_for(app: &App, letters: &[Letter]) -> Result<Vec<ShutIncident>
                 "letters belong to incident {incident}, which is not there"
             )));
         };
-        let (cause, fix_at) = (cause_of(&detail), detail.record.fix_at);
+        let (cause, fix_at) = (cause_of(&detail), detail.record.fix.at());
         for died_at in deaths {
             if let Err(why) = gate::pass(Governance::Required, cause, AgainstFix::of(died_at, fix_at)) {
                 shut.add(incident, why, 1);
@@ -140,6 +140,6 @@ fn cause_of(detail: &IncidentDetail) -> Cause {
         state: detail.incident.state,
         analysed: record.rcas.last().map(|rca| rca.analysis.category),
         class: detail.incident.class.category(),
-        fix: record.fix_at.and(record.fixes.last()).map(|fix| fix.kind),
+        fix: record.fix_in_force().map(|fix| fix.kind),
     }
 }

@@ -11,7 +11,7 @@ use futures_util::future::try_join;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{AgainstFix, Happening, IncidentState};
+use lazaret_core::incident::{FixStanding, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
@@ -186,7 +186,7 @@ update incidents i
        last_seen_at = greatest(i.last_seen_at, s.seen_at)
   from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as s (id, letters, unsettled, seen_at)
  where i.id = s.id
-returning i.id, i.state, i.unsettled, i.merged_into is not null, i.title, i.fix_at";
+returning i.id, i.state, i.unsettled, i.title, i.fix_at, i.fix_disproved, i.merged_into is not null";
 
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes. Fingerprints
 /// move between incidents only while nobody else writes.
@@ -220,29 +220,32 @@ pub(super) async fn add_sums(
         let id = IncidentId::from_bytes(row.id(0)?);
         let state = self::state(row.cell(1)?)?;
         let Some(sums) = by_incident.get(&id) else { continue };
-        let next = after_letters(state, row.cell(2)?, row.time_opt(5)?, sums);
-        let merged: bool = row.cell(3)?;
-        if !merged && next != state {
-            let change = Change { from: state, to: next, title: row.cell(4)?, by: None, text: None };
-            change_state(write, id, &change, at).await?;
+        let merged: bool = row.cell(6)?;
+        if merged {
+            continue;
+        }
+        let fix = fix_standing(row.time_opt(4)?, row.cell(5)?);
+        let moves =
+            LetterMoves { relapsed: sums.relapsed, last_death: sums.died_at, unsettled: row.cell(2)? };
+        let mut from = state;
+        for to in state.after_letters(fix, moves) {
+            if to != from {
+                let change = Change { from, to, title: row.cell(3)?, by: None, text: None };
+                change_state(write, id, &change, at).await?;
+                from = to;
+            }
         }
     }
     Ok(())
 }
 
-/// Where the letters of a commit lead an incident.
-fn after_letters(state: IncidentState, unsettled: i64, fix_at: Option<Time>, sums: &Sums) -> IncidentState {
-    let state = if sums.relapsed { state.after(Happening::RunRelapsed) } else { state };
-    let died = match sums.died_at {
-        Some(died_at) => state.after(Happening::LetterDied(AgainstFix::of(died_at, fix_at))),
-        None => state,
-    };
-    if unsettled <= 0 {
-        return died.after(Happening::LastLetterEnded);
+/// The standing of a fix as it is kept: its time, and whether a regression disproved it.
+pub(super) fn fix_standing(fix_at: Option<Time>, disproved: bool) -> FixStanding {
+    match (disproved, fix_at) {
+        (true, _) => FixStanding::Disproved,
+        (false, Some(fix_at)) => FixStanding::Named(fix_at),
+        (false, None) => FixStanding::None,
     }
-    // When they died is old news; what counts is whether a fix is named.
-    let against = fix_at.map_or(AgainstFix::None, |_| AgainstFix::Before);
-    died.after(Happening::LetterWaits(against))
 }
 
 const CHANGE_STATE: &str = "
@@ -250,6 +253,11 @@ update incidents
    set state = $3
  where id = $1
    and state = $2";
+
+const DISPROVE_FIX: &str = "
+update incidents
+   set fix_at = null, fix_kind = null, fix_disproved = true
+ where id = $1";
 
 /// A move of an incident, as it is told.
 struct Change<'a> {
@@ -260,7 +268,8 @@ struct Change<'a> {
     text: Option<&'a str>,
 }
 
-/// Moves an incident whose row is held, and tells of it.
+/// Moves an incident whose row is locked, and tells of it. A regression voids the fix, so that no later move finds it in
+/// force.
 async fn change_state(
     write: &mut Write,
     id: IncidentId,
@@ -269,6 +278,9 @@ async fn change_state(
 ) -> Result<(), StoreError> {
     let Change { from, to, title, by, text } = *change;
     write.conn.execute(CHANGE_STATE, &[&Uid(*id.bytes()), &from.name(), &to.name()]).await?;
+    if to == IncidentState::Regressed {
+        write.conn.execute(DISPROVE_FIX, &[&Uid(*id.bytes())]).await?;
+    }
     note(write, id, &Entry { at, kind: to.name(), by, text }).await?;
     let kind = match to {
         IncidentState::Open => "incident.opened",

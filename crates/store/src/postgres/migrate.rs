@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::StoreError;
 
 /// The steps, in order; the same numbers as those of the embedded store.
-const MIGRATIONS: [(u32, &str); 13] = [
+const MIGRATIONS: &[(u32, &str)] = &[
     (1, include_str!("migrations/0001_letters.sql")),
     (2, include_str!("migrations/0002_understand.sql")),
     (3, include_str!("migrations/0003_regrouping.sql")),
@@ -24,6 +24,7 @@ const MIGRATIONS: [(u32, &str); 13] = [
     (10, include_str!("migrations/0010_run_minutes.sql")),
     (11, include_str!("migrations/0011_audit_questions.sql")),
     (12, include_str!("migrations/0012_claim_fences.sql")),
+    (13, include_str!("migrations/0013_incident_gate.sql")),
     (15, include_str!("migrations/0015_kept_attempts.sql")),
 ];
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::{Fingerprint, Grouping};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{AgainstFix, Happening, IncidentState};
+use lazaret_core::incident::{FixStanding, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 use rusqlite::types::Value;
@@ -130,13 +130,13 @@ const ADD_SUMS: &str = "
 update incidents
    set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
  where id = (select incident from fingerprints where fingerprint = ?1)
-returning id, state, unsettled, fix_at, title, merged_into is not null";
+returning id, state, unsettled, fix_at, fix_disproved, title, merged_into is not null";
 
 /// An incident after its letters moved.
 struct Summed {
     state: String,
-    waiting: i64,
-    fix_at: Option<Time>,
+    unsettled: i64,
+    fix: FixStanding,
     title: String,
     died_at: Option<Time>,
 }
@@ -152,12 +152,12 @@ pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -
             .query_row((fingerprint, letters, unsettled, seen_at.ms()), |row| {
                 let summed = Summed {
                     state: row.get(1)?,
-                    waiting: row.get(2)?,
-                    fix_at: row.get::<_, Option<i64>>(3)?.map(Time::from_ms),
-                    title: row.get(4)?,
+                    unsettled: row.get(2)?,
+                    fix: fix_standing(row.get(3)?, row.get(4)?),
+                    title: row.get(5)?,
                     died_at,
                 };
-                Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, bool>(5)?, summed))
+                Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, bool>(6)?, summed))
             })
             .optional()?;
         let Some((id, merged, mut summed)) = found else {
@@ -171,27 +171,26 @@ pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -
     }
     for (id, summed) in moved {
         let state = self::state(&summed.state)?;
-        let next = after_letters(state, &summed);
-        if next != state {
-            let change = Change { from: state, to: next, title: &summed.title, by: None, text: None };
-            change_state(write, IncidentId::from_bytes(id), &change, at)?;
+        let moves = LetterMoves { relapsed: false, last_death: summed.died_at, unsettled: summed.unsettled };
+        let mut from = state;
+        for to in state.after_letters(summed.fix, moves) {
+            if to != from {
+                let change = Change { from, to, title: &summed.title, by: None, text: None };
+                change_state(write, IncidentId::from_bytes(id), &change, at)?;
+                from = to;
+            }
         }
     }
     Ok(())
 }
 
-/// Where the letters of a commit lead an incident.
-fn after_letters(state: IncidentState, summed: &Summed) -> IncidentState {
-    let died = match summed.died_at {
-        Some(died_at) => state.after(Happening::LetterDied(AgainstFix::of(died_at, summed.fix_at))),
-        None => state,
-    };
-    if summed.waiting <= 0 {
-        return died.after(Happening::LastLetterEnded);
+/// The standing of a fix as it is kept: its time, and whether a regression disproved it.
+pub(super) fn fix_standing(fix_at: Option<i64>, disproved: bool) -> FixStanding {
+    match (disproved, fix_at) {
+        (true, _) => FixStanding::Disproved,
+        (false, Some(fix_at)) => FixStanding::Named(Time::from_ms(fix_at)),
+        (false, None) => FixStanding::None,
     }
-    // When they died is old news; what counts is whether a fix is named.
-    let against = summed.fix_at.map_or(AgainstFix::None, |_| AgainstFix::Before);
-    died.after(Happening::LetterWaits(against))
 }
 
 /// A move of an incident, as it is told.
@@ -203,13 +202,24 @@ struct Change<'a> {
     text: Option<&'a str>,
 }
 
+const CHANGE_STATE: &str = "
+update incidents
+   set state = ?3
+ where id = ?1
+   and state = ?2";
+
+const DISPROVE_FIX: &str = "
+update incidents
+   set fix_at = null, fix_kind = null, fix_disproved = 1
+ where id = ?1";
+
+/// Moves an incident and tells of it. A regression voids the fix, so that no later move finds it in force.
 fn change_state(write: &Write<'_>, id: IncidentId, change: &Change<'_>, at: Time) -> Result<(), StoreError> {
     let Change { from, to, title, by, text } = *change;
-    write.conn.prepare_cached("update incidents set state = ?3 where id = ?1 and state = ?2")?.execute((
-        id.bytes(),
-        from.name(),
-        to.name(),
-    ))?;
+    write.conn.prepare_cached(CHANGE_STATE)?.execute((id.bytes(), from.name(), to.name()))?;
+    if to == IncidentState::Regressed {
+        write.conn.prepare_cached(DISPROVE_FIX)?.execute([id.bytes()])?;
+    }
     note(write, id, &Entry { at, kind: to.name(), by, text })?;
     let kind = match to {
         IncidentState::Open => "incident.opened",

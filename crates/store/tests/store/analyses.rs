@@ -3,7 +3,7 @@
 use lazaret_core::class::Category;
 use lazaret_core::gate::Passed;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{IncidentState, Unmoved};
+use lazaret_core::incident::{FixStanding, IncidentState, Unmoved};
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::redrive::{Outcome, RunState};
@@ -69,7 +69,7 @@ pub async fn an_analysis_is_written_revised_and_kept(rig: &mut Rig) {
         (named.reference.as_str(), named.fixed_at, named.at, named.revision),
         ("PR 7", at(15), at(30), 2)
     );
-    assert_eq!(found.fix_at, Some(at(15)));
+    assert_eq!(found.fix.at(), Some(at(15)));
     let listed =
         rig.store().incidents(IncidentQuery { limit: 10, ..IncidentQuery::default() }).await.unwrap();
     let listed = listed.incidents.iter().find(|incident| incident.id == id).unwrap();
@@ -138,7 +138,7 @@ pub async fn a_death_is_weighed_against_the_fix(rig: &mut Rig) {
     assert_eq!(state(rig, id).await, IncidentState::Regressed);
     assert_eq!(step(rig, id, fix(3_100), 3_200).await, IncidentStepped::Refused(Unmoved::Regressed));
     assert_eq!(step(rig, id, diagnosis(), 3_300).await, IncidentStepped::Done(IncidentState::Diagnosed));
-    assert_eq!(record(rig, id).await.fix_at, None, "the old fix was none");
+    assert_eq!(record(rig, id).await.fix, FixStanding::None, "the old fix was none");
     // Without a fix a death is nothing new.
     rig.create(dying("d", at(3_350)), at(3_350)).await;
     assert_eq!(state(rig, id).await, IncidentState::Diagnosed);

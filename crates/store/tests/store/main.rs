@@ -48,6 +48,7 @@ mod redrive_canaries;
 mod redrive_runs;
 mod redrive_ways_out;
 mod redrives;
+mod regressions;
 mod regroup;
 mod replays;
 mod retention;

@@ -1,7 +1,7 @@
 //! What people wrote about an incident, as the API shows it.
 
 use lazaret_core::gate::{self, Cause, Governance, Shut};
-use lazaret_core::incident::AgainstFix;
+use lazaret_core::incident::{AgainstFix, FixStanding, IncidentState};
 use lazaret_core::rca::{Fix, Rca};
 use lazaret_store::incident::{Incident, IncidentRecord, TimelineEntry};
 use serde::Serialize;
@@ -26,6 +26,8 @@ pub(crate) struct RecordBody {
     pub fixes: Vec<FixBody>,
     /// Letters that died before then inherit the analysis.
     pub fix_at: Option<String>,
+    /// Whether the incident regressed after its last fix and the RCA was not revised since.
+    pub fix_disproved: bool,
     /// The last launch of a redrive of its letters.
     pub redriven_at: Option<String>,
     /// The newest entries, oldest first.
@@ -85,15 +87,17 @@ pub(crate) struct NextBody {
 impl RecordBody {
     pub fn new(incident: &Incident, record: IncidentRecord, redrives: Vec<RedriveBody>) -> RecordBody {
         let next = next(incident, &record);
+        let fix = record.fix_in_force().cloned().map(FixBody::from);
         let rcas: Vec<RcaBody> = record.rcas.into_iter().map(RcaBody::from).collect();
         let fixes: Vec<FixBody> = record.fixes.into_iter().map(FixBody::from).collect();
         RecordBody {
             suggested_category: incident.class.category().map(|category| category.name()),
             rca: rcas.last().cloned(),
             rcas,
-            fix: fixes.last().filter(|_| record.fix_at.is_some()).cloned(),
+            fix,
             fixes,
-            fix_at: record.fix_at.map(|at| at.to_string()),
+            fix_at: record.fix.at().map(|at| at.to_string()),
+            fix_disproved: record.fix == FixStanding::Disproved,
             redriven_at: record.redriven_at.map(|at| at.to_string()),
             timeline: record.timeline.into_iter().map(TimelineBody::from).collect(),
             redrives,
@@ -105,10 +109,14 @@ impl RecordBody {
 /// What the gate would say of letters that died before the fix.
 fn next(incident: &Incident, record: &IncidentRecord) -> Option<NextBody> {
     let cause = Cause {
-        state: incident.state,
+        // A closed incident whose fix was disproved is regressed again with its next letter.
+        state: match record.fix {
+            FixStanding::Disproved => IncidentState::Regressed,
+            FixStanding::None | FixStanding::Named(_) => incident.state,
+        },
         analysed: record.rcas.last().map(|rca| rca.analysis.category),
         class: incident.class.category(),
-        fix: record.fixes.last().filter(|_| record.fix_at.is_some()).map(|fix| fix.kind),
+        fix: record.fix_in_force().map(|fix| fix.kind),
     };
     gate::pass(Governance::Required, cause, AgainstFix::Before).err().map(|shut: Shut| NextBody {
         code: shut.code(),

@@ -8,7 +8,7 @@ use lazaret_core::class::Category;
 use lazaret_core::filter::Filter;
 use lazaret_core::gate::{Governance, Shut};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::IncidentState;
+use lazaret_core::incident::{FixStanding, IncidentState};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::pattern::Pattern;
 use lazaret_store::page::Total;
@@ -166,7 +166,10 @@ impl Hindrances {
         let decision = viewer.hindrance(Permission::Approve);
         let neither = deployed.clone().filter(|_| decision.is_some());
         let no_letter = || (counts.pending == 0).then(|| "no letter of it waits".to_owned());
-        let unmoved = || state.and_then(|state| state.takes_fix().err()).map(|unmoved| unmoved.to_string());
+        // When the fix in force was named does not matter here.
+        let fix = if entry.record.fix_disproved { FixStanding::Disproved } else { FixStanding::None };
+        let unmoved =
+            || state.and_then(|state| state.takes_fix(fix).err()).map(|unmoved| unmoved.to_string());
         let open = || match (left, state) {
             (1, _) => Some("a letter of it still waits or is under way".to_owned()),
             (2.., _) => Some(format!("{} letters of it still wait or are under way", grouped(left))),

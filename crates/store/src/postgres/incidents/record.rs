@@ -11,6 +11,7 @@ use super::super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::super::conn::Conn;
 use super::super::rows::unknown;
 use super::super::writer::Write;
+use super::fix_standing;
 use crate::StoreError;
 use crate::incident::{IncidentRecord, TimelineEntry};
 
@@ -59,7 +60,7 @@ pub(super) async fn note_opened(write: &Write, opened: &[(IncidentId, Time)]) ->
 }
 
 const OF_INCIDENT: &str = "
-select fix_at, redriven_at
+select fix_at, fix_disproved, redriven_at
   from incidents
  where id = $1";
 
@@ -69,8 +70,8 @@ pub(super) async fn record(conn: &Conn, id: IncidentId) -> Result<IncidentRecord
     Ok(IncidentRecord {
         rcas: rcas(conn, id).await?,
         fixes: fixes(conn, id).await?,
-        fix_at: row.time_opt(0)?,
-        redriven_at: row.time_opt(1)?,
+        fix: fix_standing(row.time_opt(0)?, row.cell(1)?),
+        redriven_at: row.time_opt(2)?,
         timeline: timeline(conn, id).await?,
     })
 }

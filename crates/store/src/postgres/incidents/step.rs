@@ -1,7 +1,8 @@
 //! What people do about an incident, and what runs do to it: its row is held, moved by the machine, and told of.
 
+use lazaret_core::class::Category;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{Happening, IncidentState, Unmoved};
+use lazaret_core::incident::{FixStanding, Happening, IncidentState, Unmoved};
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, Fix};
 use lazaret_core::time::Time;
@@ -9,8 +10,8 @@ use lazaret_core::time::Time;
 use super::super::audit::{self, NewEntry};
 use super::super::cell::{At, Cells, Uid, clean_opt};
 use super::super::writer::Write;
-use super::record::{Entry, add_fix, add_rca, note};
-use super::{Change, change_state, state};
+use super::record::{Entry, add_fix, add_rca, category, note};
+use super::{Change, change_state, fix_standing, state};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::incident::{IncidentStep, IncidentStepped};
@@ -22,11 +23,13 @@ pub(in crate::postgres) struct Held {
     pub state: IncidentState,
     unsettled: i64,
     title: String,
+    category: Option<Category>,
+    fix: FixStanding,
 }
 
 /// In the order of their ids, so that two instances never wait for each other in a circle.
 const HOLD: &str = "
-select id, state, unsettled, title
+select id, state, unsettled, title, category, fix_at, fix_disproved
   from incidents
  where id = any($1)
    and merged_into is null
@@ -43,6 +46,8 @@ pub(in crate::postgres) async fn hold(write: &Write, ids: &[IncidentId]) -> Resu
             state: state(row.cell(1)?)?,
             unsettled: row.cell(2)?,
             title: row.cell(3)?,
+            category: row.cell::<Option<&str>>(4)?.map(category).transpose()?,
+            fix: fix_standing(row.time_opt(5)?, row.cell(6)?),
         });
     }
     Ok(held)
@@ -170,11 +175,10 @@ async fn revision(write: &Write, id: IncidentId) -> Result<u32, StoreError> {
     write.conn.query_one(REVISION, &[&Uid(*id.bytes())]).await?.small(0)
 }
 
-/// The fix of an incident that came back was none: it goes with the analysis that it was named under.
 const DIAGNOSE: &str = "
 update incidents
    set category = $2, fix_at = case when $3 then null else fix_at end,
-       fix_kind = case when $3 then null else fix_kind end
+       fix_kind = case when $3 then null else fix_kind end, fix_disproved = false
  where id = $1";
 
 async fn diagnose(
@@ -189,11 +193,13 @@ async fn diagnose(
         return Ok(IncidentStepped::TooMany);
     }
     add_rca(write, held.id, revision, analysis, &by.name, at).await?;
-    let came_back = held.state == IncidentState::Regressed;
+    // A fix was named for a category: it is none for another one.
+    let recategorized = held.category.is_some_and(|before| before != analysis.category);
     let category = analysis.category.name();
-    write.conn.execute(DIAGNOSE, &[&Uid(*held.id.bytes()), &category, &came_back]).await?;
+    write.conn.execute(DIAGNOSE, &[&Uid(*held.id.bytes()), &category, &recategorized]).await?;
     let before = held.state;
-    happen(write, held, Happening::Diagnosed, Some(&by.name), at).await?;
+    let happening = if recategorized { Happening::Recategorized } else { Happening::Diagnosed };
+    happen(write, held, happening, Some(&by.name), at).await?;
     if held.state == before {
         let revised = Entry { at, kind: "revised", by: Some(&by.name), text: None };
         note(write, held.id, &revised).await?;
@@ -207,7 +213,7 @@ update incidents
  where id = $1";
 
 async fn name_fix(write: &mut Write, held: &mut Held, fix: &Fix) -> Result<IncidentStepped, StoreError> {
-    if let Err(unmoved) = held.state.takes_fix() {
+    if let Err(unmoved) = held.state.takes_fix(held.fix) {
         return Ok(IncidentStepped::Refused(unmoved));
     }
     if fix.revision == 0 {

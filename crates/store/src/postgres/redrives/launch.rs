@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_core::gate::{Governance, Passed, Shut, pass};
+use lazaret_core::gate::{Passed, Shut};
 use lazaret_core::id::{IncidentId, RedriveId};
 use lazaret_core::incident::Happening;
 use lazaret_core::limits;
@@ -20,7 +20,7 @@ use super::plan::{groups, only_incident, tell};
 use super::row::{self, Run};
 use crate::StoreError;
 use crate::audit::Actor;
-use crate::redrive::{GroupVerdict, Launch, Launched, RunStep, Stepped};
+use crate::redrive::{GroupVerdict, Launch, Launched, RunStep, Stepped, first_shut};
 
 /// Launches a plan, or says why not.
 pub(super) async fn launch(
@@ -118,13 +118,7 @@ async fn start(write: &Write, id: RedriveId, launch: &Launch, next: RunState) ->
 
 /// Why the gate is shut for one of the groups that passed it under an analysis, if it is.
 pub(super) async fn shut(conn: &Conn, id: RedriveId) -> Result<Option<(Shut, IncidentId)>, StoreError> {
-    for group in groups(conn, id).await? {
-        let governed = matches!(group.verdict, Some(GroupVerdict::Goes { passed: Passed::Governed, .. }));
-        if governed && let Err(shut) = pass(Governance::Required, group.cause, group.died) {
-            return Ok(Some((shut, group.incident)));
-        }
-    }
-    Ok(None)
+    Ok(first_shut(&groups(conn, id).await?))
 }
 
 /// The incidents whose letters go, each once and held until the commit, and whether they move with the run.

@@ -91,7 +91,7 @@ impl Outcomes {
             }
             let Some(Found { listed, group }) = found else { continue };
             if let Some(death) = turn.death {
-                relapsed.push((listed.redrive, group, death));
+                relapsed.push(Relapse { listed: listed.clone(), group, death });
             }
             moves.add(Shifted::of(listed, turn.to, turn.evidence, turn.sent_at, turn.at));
         }
@@ -201,34 +201,45 @@ async fn hold(conn: &Conn, redrives: &BTreeSet<RedriveId>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Runs that are over and had put letters of these groups back under the analysis of these incidents. What died before the
-/// fix in force says nothing against it.
+/// A letter that died again after a run had sent it.
+struct Relapse {
+    listed: Listed,
+    group: u32,
+    death: Death,
+}
+
+/// Relapses of letters that runs sent under the RCA of these incidents and that disprove the fix in this commit: those that
+/// went alone, as canaries or by themselves, and those of runs that have ended. What died before the fix in force says nothing against it.
 const GOVERNED: &str = "
 select n.n
-  from unnest($1::uuid[], $2::integer[], $3::uuid[], $5::timestamptz[]) with ordinality
-    as n (redrive, grp, incident, died_at, n)
+  from unnest($1::uuid[], $2::integer[], $3::uuid[], $5::timestamptz[], $6::bigint[]) with ordinality
+    as n (redrive, grp, incident, died_at, ordinal, n)
   join redrives r on r.id = n.redrive
   join incidents i on i.id = n.incident
   join redrive_groups g on g.redrive = n.redrive and g.number = n.grp
- where r.state in ('done', 'stopped', 'cancelled')
+  join redrive_letters t on t.redrive = n.redrive and t.ordinal = n.ordinal
+ where (t.canary or r.kind = 'single' or r.state in ('done', 'stopped', 'cancelled'))
    and g.incident = n.incident
    and g.verdict = $4
    and i.fix_at is not null
    and n.died_at > i.fix_at";
 
-/// A run that has ended cannot tell its incident of a relapse any more: the incident moves with this commit.
-async fn regress(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Result<(), StoreError> {
+/// A letter that went alone disproves the fix at once, and a run that has ended cannot tell its incident of a relapse any more: the
+/// incident moves with this commit.
+async fn regress(write: &mut Write, relapsed: &[Relapse]) -> Result<(), StoreError> {
     if relapsed.is_empty() {
         return Ok(());
     }
-    let redrives: Vec<Uid> = column(relapsed, |(redrive, _, _)| Uid(*redrive.bytes()));
-    let groups: Vec<i32> = column(relapsed, |(_, group, _)| *group as i32);
-    let of: Vec<Uid> = column(relapsed, |(_, _, death)| Uid(*death.incident.bytes()));
-    let died_at: Vec<At> = column(relapsed, |(_, _, death)| At(death.died_at));
+    let redrives: Vec<Uid> = column(relapsed, |one| Uid(*one.listed.redrive.bytes()));
+    let groups: Vec<i32> = column(relapsed, |one| one.group as i32);
+    let of: Vec<Uid> = column(relapsed, |one| Uid(*one.death.incident.bytes()));
+    let died_at: Vec<At> = column(relapsed, |one| At(one.death.died_at));
+    let ordinals: Vec<i64> = column(relapsed, |one| one.listed.ordinal);
     let governed = Passed::Governed.name();
-    for row in write.conn.query(GOVERNED, &[&redrives, &groups, &of, &governed, &died_at]).await? {
-        if let Some((_, _, death)) = relapsed.get(row.count(0)? as usize - 1) {
-            write.tally.relapse(death.now());
+    let rows = write.conn.query(GOVERNED, &[&redrives, &groups, &of, &governed, &died_at, &ordinals]).await?;
+    for row in rows {
+        if let Some(one) = relapsed.get(row.count(0)? as usize - 1) {
+            write.tally.relapse(one.death.now());
         }
     }
     Ok(())
@@ -239,13 +250,13 @@ const NO_GROUP: u32 = 0;
 
 /// What a run put back and what dies of the same again is the run's to judge; what dies of something else speaks against
 /// the fix of that, and what no plan had put back dies outside of any run.
-async fn blame(write: &mut Write, relapsed: &[(RedriveId, u32, Death)]) -> Result<(), StoreError> {
-    let before: Vec<&str> = relapsed.iter().map(|(_, _, death)| death.fingerprints[0].as_str()).collect();
+async fn blame(write: &mut Write, relapsed: &[Relapse]) -> Result<(), StoreError> {
+    let before: Vec<&str> = relapsed.iter().map(|one| one.death.fingerprints[0].as_str()).collect();
     if before.is_empty() {
         return Ok(());
     }
     let incidents = incidents::of_fingerprints(&write.conn, &before).await?;
-    for (_, group, death) in relapsed {
+    for Relapse { group, death, .. } in relapsed {
         if *group == NO_GROUP || incidents.get(&death.fingerprints[0]) != Some(&death.incident) {
             write.tally.die(death.now(), death.died_at);
         }

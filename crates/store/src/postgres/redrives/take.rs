@@ -30,7 +30,7 @@ use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
 use crate::job::SOURCE;
-use crate::redrive::{GroupVerdict, Next, Taken};
+use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut};
 
 /// Takes the next letters of a run. Letters that moved cost nothing of the pace, so there may be more looks than one, but
 /// not without end.
@@ -94,7 +94,12 @@ async fn take(
     };
     let mut heads = still_waiting(&write.conn, &run, heads).await?;
     heads.truncate(granted as usize);
-    let destinations = destinations(&write.conn, id).await?;
+    let groups = groups(&write.conn, id).await?;
+    // The run is stopped when it is tended; until then nothing more leaves it.
+    if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
+        return Ok(Next::default());
+    }
+    let destinations = destinations(groups);
     let mut sorted = Sorted::default();
     for head in heads {
         sorted.sort(head, &held, &destinations);
@@ -217,14 +222,14 @@ async fn still_waiting(conn: &Conn, run: &Run, mut heads: Vec<Head>) -> Result<V
 }
 
 /// Where the letters of each group go.
-async fn destinations(conn: &Conn, id: RedriveId) -> Result<HashMap<u32, String>, StoreError> {
-    let mut destinations = HashMap::new();
-    for group in groups(conn, id).await? {
-        if let Some(GroupVerdict::Goes { destination, .. }) = group.verdict {
-            destinations.insert(group.number, destination);
-        }
-    }
-    Ok(destinations)
+type Destinations = HashMap<u32, String>;
+
+fn destinations(groups: Vec<Group>) -> Destinations {
+    let goes = |group: Group| match group.verdict {
+        Some(GroupVerdict::Goes { destination, .. }) => Some((group.number, destination)),
+        Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_)) | None => None,
+    };
+    groups.into_iter().filter_map(goes).collect()
 }
 
 /// Letters by what is done with them.
@@ -237,12 +242,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn sort(
-        &mut self,
-        head: Head,
-        held: &HashMap<LetterId, (u32, Standing)>,
-        destinations: &HashMap<u32, String>,
-    ) {
+    fn sort(&mut self, head: Head, held: &HashMap<LetterId, (u32, Standing)>, destinations: &Destinations) {
         let Some((life, standing)) = held.get(&head.letter) else {
             return self.moved.push((head, "the letter is gone".into()));
         };

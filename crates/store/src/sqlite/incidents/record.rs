@@ -2,6 +2,7 @@
 
 use lazaret_core::class::Category;
 use lazaret_core::id::IncidentId;
+use lazaret_core::incident::FixStanding;
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, Fix, FixKind, Rca};
 use lazaret_core::time::Time;
@@ -9,6 +10,7 @@ use rusqlite::Connection;
 
 use super::super::rows;
 use super::super::writer::Write;
+use super::fix_standing;
 use crate::StoreError;
 use crate::incident::{IncidentRecord, TimelineEntry};
 
@@ -37,16 +39,17 @@ pub(in crate::sqlite) fn note(
     Ok(())
 }
 
-const HEAD: &str = "select fix_at, redriven_at from incidents where id = ?1";
+const HEAD: &str = "select fix_at, fix_disproved, redriven_at from incidents where id = ?1";
 
 /// Everything that is on record of an incident.
 pub(super) fn record(conn: &Connection, id: IncidentId) -> Result<IncidentRecord, StoreError> {
-    let (fix_at, redriven_at): (Option<i64>, Option<i64>) =
-        conn.prepare_cached(HEAD)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (fix, redriven_at): (FixStanding, Option<i64>) = conn
+        .prepare_cached(HEAD)?
+        .query_row([id.bytes()], |row| Ok((fix_standing(row.get(0)?, row.get(1)?), row.get(2)?)))?;
     Ok(IncidentRecord {
         rcas: rcas(conn, id)?,
         fixes: fixes(conn, id)?,
-        fix_at: fix_at.map(Time::from_ms),
+        fix,
         redriven_at: redriven_at.map(Time::from_ms),
         timeline: timeline(conn, id)?,
     })

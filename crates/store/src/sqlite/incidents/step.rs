@@ -1,15 +1,15 @@
 //! What a person or a run does to an incident: written down, told, and the incident moves as the machine says.
 
+use lazaret_core::class::Category;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{Happening, IncidentState, Unmoved};
+use lazaret_core::incident::{FixStanding, Happening, IncidentState, Unmoved};
 use lazaret_core::limits;
 use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::time::Time;
-use rusqlite::OptionalExtension;
 
 use super::super::audit::{self, NewEntry};
 use super::super::writer::Write;
-use super::{Change, Entry, change_state, note, state};
+use super::{Change, Entry, change_state, fix_standing, note, record, state};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::incident::{IncidentStep, IncidentStepped};
@@ -19,22 +19,27 @@ struct Standing {
     state: IncidentState,
     unsettled: i64,
     title: String,
+    category: Option<Category>,
+    fix: FixStanding,
 }
 
 const STANDING: &str = "
-select state, unsettled, title
+select state, unsettled, title, category, fix_at, fix_disproved
   from incidents
  where id = ?1
    and merged_into is null";
 
 fn standing(write: &Write<'_>, id: IncidentId) -> Result<Option<Standing>, StoreError> {
-    let found: Option<(String, i64, String)> = write
-        .conn
-        .prepare_cached(STANDING)?
-        .query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let Some((text, unsettled, title)) = found else { return Ok(None) };
-    Ok(Some(Standing { state: state(&text)?, unsettled, title }))
+    let mut statement = write.conn.prepare_cached(STANDING)?;
+    let mut found = statement.query([id.bytes()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    Ok(Some(Standing {
+        state: state(&row.get::<_, String>(0)?)?,
+        unsettled: row.get(1)?,
+        title: row.get(2)?,
+        category: row.get::<_, Option<String>>(3)?.as_deref().map(record::category).transpose()?,
+        fix: fix_standing(row.get(4)?, row.get(5)?),
+    }))
 }
 
 /// Moves an incident by something that happened to it; one that was merged into another stays where it is.
@@ -116,6 +121,11 @@ const ADD_RCA: &str = "
 insert into rcas (incident, revision, category, root_cause, remediation, author, at)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
+const DIAGNOSE: &str = "
+update incidents
+   set category = ?2, fix_at = iif(?3, null, fix_at), fix_kind = iif(?3, null, fix_kind), fix_disproved = 0
+ where id = ?1";
+
 fn diagnose(
     write: &Write<'_>,
     id: IncidentId,
@@ -138,17 +148,11 @@ fn diagnose(
         &by.name,
         at.ms(),
     ))?;
-    let next = standing.state.after(Happening::Diagnosed);
-    // What was fixed before the incident came back was something else.
-    let forgets_fix = standing.state == IncidentState::Regressed && next != standing.state;
-    write
-        .conn
-        .prepare_cached(
-            "update incidents
-                set category = ?2, fix_at = iif(?3, null, fix_at), fix_kind = iif(?3, null, fix_kind)
-              where id = ?1",
-        )?
-        .execute((id.bytes(), category, forgets_fix))?;
+    // A fix was named for a category: it is none for another one.
+    let recategorized = standing.category.is_some_and(|before| before != analysis.category);
+    let happening = if recategorized { Happening::Recategorized } else { Happening::Diagnosed };
+    let next = standing.state.after(happening);
+    write.conn.prepare_cached(DIAGNOSE)?.execute((id.bytes(), category, recategorized))?;
     let by = Some(by.name.as_str());
     if next == standing.state {
         note(write, id, &Entry { at, kind: "revised", by, text: None })?;
@@ -180,7 +184,7 @@ fn fix(
     by: &Actor,
     at: Time,
 ) -> Result<IncidentStepped, StoreError> {
-    if let Err(unmoved) = standing.state.takes_fix() {
+    if let Err(unmoved) = standing.state.takes_fix(standing.fix) {
         return Ok(IncidentStepped::Refused(unmoved));
     }
     let revision = revision(write, id)?;

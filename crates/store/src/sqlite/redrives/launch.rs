@@ -1,6 +1,6 @@
 //! Launching a plan, and what a person does to a run: each under the gate, with its audit entry.
 
-use lazaret_core::gate::{Governance, Passed, Shut, pass};
+use lazaret_core::gate::{Passed, Shut};
 use lazaret_core::id::{IncidentId, RedriveId};
 use lazaret_core::incident::Happening;
 use lazaret_core::limits;
@@ -15,7 +15,7 @@ use super::plan::{groups, only_incident, tell};
 use super::row::{self, Run};
 use crate::StoreError;
 use crate::audit::Actor;
-use crate::redrive::{GroupVerdict, Launch, Launched, RunStep, Stepped};
+use crate::redrive::{GroupVerdict, Launch, Launched, RunStep, Stepped, first_shut};
 
 /// Launches a plan, or says why not.
 pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Result<Launched, StoreError> {
@@ -100,13 +100,7 @@ fn start(write: &Write<'_>, id: RedriveId, launch: &Launch, next: RunState) -> R
 
 /// Why the gate is shut for one of the groups that passed it under an analysis, if it is.
 pub(super) fn shut(conn: &Connection, id: RedriveId) -> Result<Option<(Shut, IncidentId)>, StoreError> {
-    for group in groups(conn, id)? {
-        let governed = matches!(group.verdict, Some(GroupVerdict::Goes { passed: Passed::Governed, .. }));
-        if governed && let Err(shut) = pass(Governance::Required, group.cause, group.died) {
-            return Ok(Some((shut, group.incident)));
-        }
-    }
-    Ok(None)
+    Ok(first_shut(&groups(conn, id)?))
 }
 
 /// The incidents whose letters go, each once, and whether they move with the run.

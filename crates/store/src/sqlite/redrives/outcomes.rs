@@ -313,7 +313,8 @@ pub(in crate::sqlite) fn left(
 
 /// A letter died again: if a run had put this life back, that is a relapse of the run. Says whether one had.
 ///
-/// A run that has ended cannot tell its incident any more, so that is done here.
+/// The incident regresses with this commit if the letter went alone, which disproves the fix at once, or if the run has
+/// ended and cannot tell its incident any more.
 pub(in crate::sqlite) fn relapse(
     write: &Write<'_>,
     letter: LetterId,
@@ -332,6 +333,7 @@ pub(in crate::sqlite) fn relapse(
         incident.bytes(),
         Passed::Governed.name(),
         died_at.ms(),
+        row.ordinal,
     ))?;
     if governs {
         incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
@@ -340,15 +342,16 @@ pub(in crate::sqlite) fn relapse(
     Ok(group > 0)
 }
 
-/// Whether a run that is over had put letters of this group back under the analysis of this incident, and the death speaks
-/// against the fix that is in force.
+/// Whether a run sent letters of this group under the RCA of this incident, and the death speaks against the fix that is
+/// in force: the letter went alone, as a canary or by itself, or the run has ended.
 const GOVERNS: &str = "
 select 1
   from redrives r
   join redrive_groups g on g.redrive = r.id and g.number = ?2
   join incidents i on i.id = g.incident
+  join redrive_letters t on t.redrive = r.id and t.ordinal = ?6
  where r.id = ?1
-   and r.state in ('done', 'stopped', 'cancelled')
+   and (t.canary = 1 or r.kind = 'single' or r.state in ('done', 'stopped', 'cancelled'))
    and g.incident = ?3
    and g.verdict = ?4
    and i.fix_at < ?5";

@@ -25,7 +25,7 @@ use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
 use crate::job::SOURCE;
-use crate::redrive::{GroupVerdict, Next, Taken};
+use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut};
 
 /// What one look is about.
 struct Look {
@@ -53,8 +53,13 @@ pub(super) fn take(
     if granted.letters == 0 {
         return Ok(Next { next_at: granted.next_at, ..Next::default() });
     }
+    let groups = groups(write.conn, id)?;
+    // The run is stopped when it is tended; until then nothing more leaves it.
+    if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
+        return Ok(Next::default());
+    }
     let spent = run.spent_until_us;
-    let look = Look { destinations: destinations(write, id)?, run, lease_until, at };
+    let look = Look { destinations: destinations(groups), run, lease_until, at };
     let (next, used) = take_some(write, &look, granted.letters)?;
     if used > 0 {
         // What was allowed and not used is not spent.
@@ -67,14 +72,12 @@ pub(super) fn take(
     Ok(next)
 }
 
-fn destinations(write: &Write<'_>, id: RedriveId) -> Result<HashMap<u32, String>, StoreError> {
-    let mut destinations = HashMap::new();
-    for group in groups(write.conn, id)? {
-        if let Some(GroupVerdict::Goes { destination, .. }) = group.verdict {
-            destinations.insert(group.number, destination);
-        }
-    }
-    Ok(destinations)
+fn destinations(groups: Vec<Group>) -> HashMap<u32, String> {
+    let goes = |group: Group| match group.verdict {
+        Some(GroupVerdict::Goes { destination, .. }) => Some((group.number, destination)),
+        Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_)) | None => None,
+    };
+    groups.into_iter().filter_map(goes).collect()
 }
 
 /// Takes up to so many letters, and says how many of the pace's tokens that used. Letters that moved cost none, so
@@ -195,16 +198,18 @@ fn take_one(
     if let Err(refused) = standing.after(Action::Redrive) {
         return skip(write, look, head, &refused.to_string(), shifts);
     }
-    match look.destinations.get(&head.group) {
-        None => skip(write, look, head, "its source takes nothing back", shifts),
-        Some(destination) if destination == SOURCE => put_back(write, look, head, shifts),
-        Some(destination) => {
+    let Some(destination) = look.destinations.get(&head.group) else {
+        return skip(write, look, head, "its source takes nothing back", shifts);
+    };
+    match destination.as_str() {
+        SOURCE => put_back(write, look, head, shifts),
+        destination => {
             let taken = Taken {
                 letter: head.letter,
                 life,
                 idempotency_key: String::new(),
                 renewals: 0,
-                destination: destination.clone(),
+                destination: destination.to_owned(),
                 source,
                 subscriber,
             };
