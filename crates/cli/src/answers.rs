@@ -234,6 +234,7 @@ pub struct Ledger {
     pub deleted: u64,
     pub difference: i64,
     pub wrong_counters: Option<u64>,
+    pub unlisted_letters: Option<u64>,
 }
 
 #[derive(Deserialize, Debug)]

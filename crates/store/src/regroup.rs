@@ -69,6 +69,34 @@ pub(crate) struct Progress {
     pub bound: i64,
     pub stage: Stage,
     pub done: u64,
+    /// Counts the times it was set out. The same revision may come again, and must not find the marks of last time.
+    #[serde(default)]
+    pub run: u64,
+}
+
+impl Progress {
+    /// What heirs and used fingerprints of this run are marked with.
+    pub fn marks(&self, revision: &str) -> String {
+        match self.run {
+            // Set out by a version that did not count.
+            0 => revision.to_owned(),
+            run => format!("{revision} #{run}"),
+        }
+    }
+
+    /// Sets out for a revision, or is there already if there are no lives.
+    pub fn set_out(&self, revision: &str, lives: i64, at: Time) -> Progress {
+        let next = Progress { bound: lives, begun_at: at.ms(), run: self.run + 1, ..Progress::default() };
+        match lives {
+            0 => Progress { reached: revision.to_owned(), ..next },
+            _ => Progress { reached: self.reached.clone(), towards: Some(revision.to_owned()), ..next },
+        }
+    }
+
+    /// Has regrouped every life.
+    pub fn arrive(&self, revision: &str) -> Progress {
+        Progress { reached: revision.to_owned(), done: self.done, run: self.run, ..Progress::default() }
+    }
 }
 
 #[derive(Serialize, Deserialize, Default, Clone, Copy, PartialEq)]

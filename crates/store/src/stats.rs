@@ -52,6 +52,9 @@ pub struct Ledger {
     /// How many of all counters, statistics included, differ from the rows, and how many letters are not in one place;
     /// known only after a recount.
     pub wrong_counters: u64,
+    /// Live letters that are in no listed incident, and unsettled ones whose incident is closed; known only after a
+    /// recount.
+    pub unlisted: u64,
 }
 
 impl Ledger {

@@ -23,7 +23,7 @@ pub struct LedgerArgs {
 
 #[derive(Subcommand, Debug)]
 enum LedgerCommand {
-    /// Count the letters themselves and compare; exit code 1 when something is missing
+    /// Count letters and incidents themselves and compare; exit code 1 when something is wrong
     #[command(after_help = EXAMPLES_VERIFY)]
     Verify,
 }
@@ -76,12 +76,19 @@ fn table(ledger: &Ledger) -> Table {
 }
 
 fn verdict(ledger: &Ledger) -> Result<String, String> {
-    let wrong = ledger.wrong_counters.unwrap_or(0);
-    match (ledger.difference, wrong) {
-        (0, 0) => Ok("unaccounted: 0".into()),
-        (0, wrong) => Err(format!("unaccounted: 0, but {} kept counters are wrong", moment::count(wrong))),
-        (difference, _) => Err(format!("unaccounted: {difference}")),
+    let mut problems = Vec::new();
+    if let Some(wrong) = ledger.wrong_counters.filter(|wrong| *wrong > 0) {
+        problems.push(format!("wrong counters: {}", moment::count(wrong)));
     }
+    if let Some(unlisted) = ledger.unlisted_letters.filter(|unlisted| *unlisted > 0) {
+        problems.push(format!("letters in no listed incident: {}", moment::count(unlisted)));
+    }
+    let unaccounted = format!("unaccounted: {}", ledger.difference);
+    if ledger.difference == 0 && problems.is_empty() {
+        return Ok(unaccounted);
+    }
+    problems.insert(0, unaccounted);
+    Err(problems.join("\n"))
 }
 
 #[cfg(test)]
@@ -89,7 +96,7 @@ mod tests {
     use super::*;
     use crate::output::Colour;
 
-    fn ledger(difference: i64, wrong_counters: Option<u64>) -> Ledger {
+    fn ledger(difference: i64, wrong_counters: Option<u64>, unlisted_letters: Option<u64>) -> Ledger {
         Ledger {
             captured: 12_431,
             pending: 12_000,
@@ -101,12 +108,13 @@ mod tests {
             deleted: 0,
             difference,
             wrong_counters,
+            unlisted_letters,
         }
     }
 
     #[test]
     fn the_terms_stand_under_each_other() {
-        insta::assert_snapshot!(table(&ledger(0, None)).render(None, Colour::Off), @"
+        insta::assert_snapshot!(table(&ledger(0, None, None)).render(None, Colour::Off), @"
         captured        12,431
         = pending       12,000
         + reprocessing       0
@@ -119,9 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_or_a_wrong_counter_is_not_in_order() {
-        assert_eq!(verdict(&ledger(0, Some(0))), Ok("unaccounted: 0".into()));
-        assert_eq!(verdict(&ledger(-2, None)), Err("unaccounted: -2".into()));
-        assert!(verdict(&ledger(0, Some(3))).is_err());
+    fn every_difference_is_shown() {
+        assert_eq!(verdict(&ledger(0, Some(0), Some(0))), Ok("unaccounted: 0".into()));
+        assert_eq!(verdict(&ledger(-2, None, None)), Err("unaccounted: -2".into()));
+        assert_eq!(
+            verdict(&ledger(0, Some(3), Some(1_204))),
+            Err("unaccounted: 0\nwrong counters: 3\nletters in no listed incident: 1,204".into())
+        );
+        assert!(verdict(&ledger(0, Some(0), Some(1))).is_err());
     }
 }

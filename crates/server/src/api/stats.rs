@@ -116,6 +116,9 @@ pub(crate) struct LedgerBody {
     /// Counters that differ from the rows; only after a recount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong_counters: Option<u64>,
+    /// Live letters that are in no listed incident, or unsettled in a closed one; only after a recount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlisted_letters: Option<u64>,
 }
 
 /// Shows that everything captured is accounted for.
@@ -154,6 +157,7 @@ impl LedgerBody {
             difference: ledger.difference(),
             recounted: by == LedgerBy::Recount,
             wrong_counters: (by == LedgerBy::Recount).then_some(ledger.wrong_counters),
+            unlisted_letters: (by == LedgerBy::Recount).then_some(ledger.unlisted),
         }
     }
 }

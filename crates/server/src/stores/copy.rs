@@ -84,7 +84,7 @@ pub async fn copy(
         return Err(CopyError::Differs(table));
     }
     let ledger = target.ledger(LedgerBy::Recount).await.map_err(CopyError::To)?;
-    if ledger.difference() != 0 || ledger.wrong_counters != 0 {
+    if ledger.difference() != 0 || ledger.wrong_counters != 0 || ledger.unlisted != 0 {
         return Err(CopyError::Ledger);
     }
     let rows = sent.iter().map(|(table, sum)| (*table, sum.rows)).collect();

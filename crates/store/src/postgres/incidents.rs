@@ -180,13 +180,15 @@ select id
  order by id
    for no key update";
 
+/// An incident that has letters is listed, whatever took its letters over before.
 const ADD_SUMS: &str = "
 update incidents i
    set letters = i.letters + s.letters, unsettled = i.unsettled + s.unsettled,
-       last_seen_at = greatest(i.last_seen_at, s.seen_at)
+       last_seen_at = greatest(i.last_seen_at, s.seen_at),
+       merged_into = case when i.letters + s.letters > 0 then null else i.merged_into end
   from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as s (id, letters, unsettled, seen_at)
  where i.id = s.id
-returning i.id, i.state, i.unsettled, i.title, i.fix_at, i.fix_disproved, i.merged_into is not null";
+returning i.id, i.state, i.unsettled, i.title, i.fix_at, i.fix_disproved";
 
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes. Fingerprints
 /// move between incidents only while nobody else writes.
@@ -220,10 +222,6 @@ pub(super) async fn add_sums(
         let id = IncidentId::from_bytes(row.id(0)?);
         let state = self::state(row.cell(1)?)?;
         let Some(sums) = by_incident.get(&id) else { continue };
-        let merged: bool = row.cell(6)?;
-        if merged {
-            continue;
-        }
         let fix = fix_standing(row.time_opt(4)?, row.cell(5)?);
         let moves =
             LetterMoves { relapsed: sums.relapsed, last_death: sums.died_at, unsettled: row.cell(2)? };

@@ -86,13 +86,7 @@ pub(super) async fn begin(write: &mut Write, revision: &str, at: Time) -> Result
     let mut progress = progress(&write.conn).await?;
     let aim = progress.towards.as_ref().unwrap_or(&progress.reached);
     if aim != revision {
-        let bound = last_life(&write.conn).await?;
-        progress = Progress { reached: progress.reached, bound, begun_at: at.ms(), ..Progress::default() };
-        if bound == 0 {
-            progress.reached = revision.to_owned();
-        } else {
-            progress.towards = Some(revision.to_owned());
-        }
+        progress = progress.set_out(revision, last_life(&write.conn).await?, at);
         keep(write, &progress).await?;
     }
     report(&write.conn, progress).await
@@ -164,7 +158,9 @@ pub(super) async fn regroup(write: &mut Write, batch: &RegroupBatch) -> Result<R
     if progress.towards.as_deref() != Some(batch.revision.as_str()) {
         return report(&write.conn, progress).await;
     }
-    regroup_lives(write, batch, Time::from_ms(progress.begun_at)).await?;
+    let marks = progress.marks(&batch.revision);
+    let turn = Turn { marks: &marks, begun_at: Time::from_ms(progress.begun_at), at: batch.at };
+    regroup_lives(write, batch, turn).await?;
     progress.done += batch.looked_at;
     match (batch.up_to, progress.stage) {
         (Some(position), _) => progress.position = position,
@@ -174,9 +170,8 @@ pub(super) async fn regroup(write: &mut Write, batch: &RegroupBatch) -> Result<R
         }
         (None, Stage::Stragglers) => progress.stage = Stage::Emptied,
         (None, Stage::Emptied) => {
-            if merge_emptied(write, &batch.revision, batch.at).await? == 0 {
-                progress =
-                    Progress { reached: batch.revision.clone(), done: progress.done, ..Progress::default() };
+            if merge_emptied(write, &marks, batch.at).await? == 0 {
+                progress = progress.arrive(&batch.revision);
             }
         }
     }
@@ -185,11 +180,10 @@ pub(super) async fn regroup(write: &mut Write, batch: &RegroupBatch) -> Result<R
 }
 
 /// Settles each pair of fingerprints once, then moves the lives. Neither looks at what the other writes.
-async fn regroup_lives(write: &mut Write, batch: &RegroupBatch, begun_at: Time) -> Result<(), StoreError> {
+async fn regroup_lives(write: &mut Write, batch: &RegroupBatch, turn: Turn<'_>) -> Result<(), StoreError> {
     if batch.lives.is_empty() {
         return Ok(());
     }
-    let turn = Turn { revision: &batch.revision, begun_at, at: batch.at };
     let mut found = find_lives(&write.conn, &batch.lives).await?;
     let mut pointers = Pointers::of(&write.conn, &batch.lives, turn).await?;
     let mut settled: HashSet<(&str, &str)> = HashSet::new();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_core::incident::IncidentState;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -147,6 +148,7 @@ pub(super) async fn ledger(conn: &Conn, by: LedgerBy) -> Result<Ledger, StoreErr
     }
     if by == LedgerBy::Recount {
         ledger.wrong_counters = wrong_counters(conn).await?;
+        ledger.unlisted = unlisted(conn).await?;
     }
     Ok(ledger)
 }
@@ -222,6 +224,22 @@ const WRONG_PLACES: [&str; 6] = [
        from archive_rows r
        join trash_lives v on v.letter = r.letter and v.life between r.first_life and r.last_life",
 ];
+
+/// The incident of a letter is found by its fingerprint; one that was merged into another is not listed.
+const UNLISTED: &str = "
+select count(*)
+  from dead_letter_queue l
+  left join fingerprints f on f.fingerprint = l.fingerprint
+  left join incidents i on i.id = f.incident and i.merged_into is null
+ where i.id is null
+    or i.state = $1 and l.status = any($2)";
+
+/// How many live letters nobody finds by looking through the incidents.
+async fn unlisted(conn: &Conn) -> Result<u64, StoreError> {
+    let unsettled = [Status::Pending.name(), Status::Reprocessing.name()];
+    let row = conn.query_one(UNLISTED, &[&IncidentState::Closed.name(), &unsettled.as_slice()]).await?;
+    row.count(0)
+}
 
 /// Incidents whose sums are not those of their letters.
 const WRONG_INCIDENTS: &str = "

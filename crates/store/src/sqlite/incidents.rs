@@ -126,11 +126,13 @@ const fn waits(status: Status) -> bool {
     }
 }
 
+/// An incident that has letters is listed, whatever took its letters over before.
 const ADD_SUMS: &str = "
 update incidents
-   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
+   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4),
+       merged_into = iif(letters + ?2 > 0, null, merged_into)
  where id = (select incident from fingerprints where fingerprint = ?1)
-returning id, state, unsettled, fix_at, fix_disproved, title, merged_into is not null";
+returning id, state, unsettled, fix_at, fix_disproved, title";
 
 /// An incident after its letters moved.
 struct Summed {
@@ -157,17 +159,15 @@ pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -
                     title: row.get(5)?,
                     died_at,
                 };
-                Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, bool>(6)?, summed))
+                Ok((row.get::<_, [u8; 16]>(0)?, summed))
             })
             .optional()?;
-        let Some((id, merged, mut summed)) = found else {
+        let Some((id, mut summed)) = found else {
             return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
         };
         // Two fingerprints of one incident may move in one commit: the last sum is the true one, the latest death too.
-        if !merged {
-            summed.died_at = summed.died_at.max(moved.get(&id).and_then(|before| before.died_at));
-            moved.insert(id, summed);
-        }
+        summed.died_at = summed.died_at.max(moved.get(&id).and_then(|before| before.died_at));
+        moved.insert(id, summed);
     }
     for (id, summed) in moved {
         let state = self::state(&summed.state)?;

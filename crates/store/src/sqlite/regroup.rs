@@ -61,13 +61,7 @@ pub(super) fn begin(write: &Write<'_>, revision: &str, at: Time) -> Result<Regro
     let mut progress = progress(write.conn)?;
     let aim = progress.towards.as_ref().unwrap_or(&progress.reached);
     if aim != revision {
-        let bound = last_life(write.conn)?;
-        progress = Progress { reached: progress.reached, bound, begun_at: at.ms(), ..Progress::default() };
-        if bound == 0 {
-            progress.reached = revision.to_owned();
-        } else {
-            progress.towards = Some(revision.to_owned());
-        }
+        progress = progress.set_out(revision, last_life(write.conn)?, at);
         keep(write, &progress)?;
     }
     report(write.conn, progress)
@@ -153,13 +147,13 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
     if progress.towards.as_deref() != Some(batch.revision.as_str()) {
         return report(write.conn, progress);
     }
-    let begun_at = Time::from_ms(progress.begun_at);
+    let (begun_at, marks) = (Time::from_ms(progress.begun_at), progress.marks(&batch.revision));
     let mut settled: HashSet<(&str, &str)> = HashSet::new();
     for life in &batch.lives {
         let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
         let Some(moved) = find_life(write, life)? else { continue };
         if settled.insert((old, new)) {
-            settle(write, &moved, life, Turn { revision: &batch.revision, begun_at, at: batch.at })?;
+            settle(write, &moved, life, Turn { marks: &marks, begun_at, at: batch.at })?;
         }
         if old != new {
             move_life(write, life, moved, batch.at)?;
@@ -174,9 +168,8 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
         }
         (None, Stage::Stragglers) => progress.stage = Stage::Emptied,
         (None, Stage::Emptied) => {
-            if merge_emptied(write, &batch.revision, batch.at)? == 0 {
-                progress =
-                    Progress { reached: batch.revision.clone(), done: progress.done, ..Progress::default() };
+            if merge_emptied(write, &marks, batch.at)? == 0 {
+                progress = progress.arrive(&batch.revision);
             }
         }
     }
@@ -184,10 +177,10 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
     report(write.conn, progress)
 }
 
-/// Under which rules and when a life is settled.
+/// In which run of regrouping and when a life is settled.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
-    revision: &'a str,
+    marks: &'a str,
     begun_at: Time,
     at: Time,
 }
@@ -255,10 +248,10 @@ select incident, iif(heir_for = ?2, heir, null), used_for = ?2
   from fingerprints
  where fingerprint = ?1";
 
-fn pointed(conn: &Connection, fingerprint: &str, revision: &str) -> Result<Option<Pointed>, StoreError> {
+fn pointed(conn: &Connection, fingerprint: &str, marks: &str) -> Result<Option<Pointed>, StoreError> {
     let found = conn
         .prepare_cached(POINTED)?
-        .query_row((fingerprint, revision), |row| {
+        .query_row((fingerprint, marks), |row| {
             Ok(Pointed {
                 incident: IncidentId::from_bytes(row.get(0)?),
                 heir: row.get(1)?,
@@ -272,7 +265,7 @@ fn pointed(conn: &Connection, fingerprint: &str, revision: &str) -> Result<Optio
 /// Sees to it that the new fingerprint of a life has an incident of its own, the old one's where nobody else took it.
 fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
     let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
-    let Some(past) = pointed(write.conn, old, turn.revision)? else {
+    let Some(past) = pointed(write.conn, old, turn.marks)? else {
         return Err(StoreError::Corrupt(format!("the fingerprint {old} has no incident")));
     };
     let first = past.heir.is_none();
@@ -280,11 +273,11 @@ fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) 
         write
             .conn
             .prepare_cached("update fingerprints set heir = ?2, heir_for = ?3 where fingerprint = ?1")?
-            .execute((old, new, turn.revision))?;
+            .execute((old, new, turn.marks))?;
     }
     // What an old fingerprint hands on is free unless it goes on under the new rules itself.
     let free = (first && old != new && !past.used).then_some(past.incident);
-    match pointed(write.conn, new, turn.revision)? {
+    match pointed(write.conn, new, turn.marks)? {
         Some(Pointed { used: true, .. }) => return Ok(()),
         Some(present) => settle_known(write, moved, life, (present, free), turn)?,
         None => match free {
@@ -298,7 +291,7 @@ fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) 
     write
         .conn
         .prepare_cached("update fingerprints set used_for = ?2 where fingerprint = ?1")?
-        .execute((new, turn.revision))?;
+        .execute((new, turn.marks))?;
     Ok(())
 }
 
@@ -313,7 +306,7 @@ fn settle_known(
     let new = life.grouping.fingerprint.as_str();
     let taken = match &present.heir {
         Some(heir) if heir != new => {
-            pointed(write.conn, heir, turn.revision)?.is_some_and(|heir| heir.incident == present.incident)
+            pointed(write.conn, heir, turn.marks)?.is_some_and(|heir| heir.incident == present.incident)
         }
         Some(_) | None => false,
     };
@@ -335,7 +328,8 @@ fn settle_known(
             repoint(write, new, known, life.incident)?;
             tell_split(write, life.incident, known, turn.at)
         }
-        Some(_) | None => revive(write, present.incident),
+        // Should it have been left without letters and merged, it is listed again with the letters that come.
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -403,15 +397,6 @@ fn repoint(write: &Write<'_>, fingerprint: &str, from: IncidentId, to: IncidentI
     let mut add = conn.prepare_cached(ADD_SUMS)?;
     add.execute((from.bytes(), -letters, -unsettled, 0))?;
     add.execute((to.bytes(), letters, unsettled, seen_at))?;
-    Ok(())
-}
-
-/// An incident whose letters had gone elsewhere has letters again.
-fn revive(write: &Write<'_>, id: IncidentId) -> Result<(), StoreError> {
-    write
-        .conn
-        .prepare_cached("update incidents set merged_into = null where id = ?1 and merged_into is not null")?
-        .execute([id.bytes()])?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_core::incident::IncidentState;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -167,6 +168,7 @@ pub(super) fn ledger(conn: &Connection, by: LedgerBy) -> Result<Ledger, StoreErr
     }
     if by == LedgerBy::Recount {
         ledger.wrong_counters = wrong_counters(conn)? + recount::misplaced(conn)?;
+        ledger.unlisted = unlisted(conn)?;
     }
     drop(found);
     drop(statement);
@@ -209,6 +211,21 @@ fn wrong_counters(conn: &Connection) -> Result<u64, StoreError> {
         })?;
     wrong += holds::record::wrong(conn)?;
     Ok(wrong as u64)
+}
+
+/// The incident of a letter is found by its fingerprint; one that was merged into another is not listed.
+const UNLISTED: &str = "
+select count(*)
+  from dead_letter_queue l
+  left join fingerprints f on f.fingerprint = l.fingerprint
+  left join incidents i on i.id = f.incident and i.merged_into is null
+ where i.id is null
+    or i.state = ?1 and l.status in (?2, ?3)";
+
+/// How many live letters nobody finds by looking through the incidents.
+fn unlisted(conn: &Connection) -> Result<u64, StoreError> {
+    let names = (IncidentState::Closed.name(), Status::Pending.name(), Status::Reprocessing.name());
+    Ok(conn.query_row(UNLISTED, names, |row| row.get::<_, i64>(0))? as u64)
 }
 
 /// Incidents whose sums are not those of their letters.

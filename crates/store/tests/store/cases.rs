@@ -122,6 +122,8 @@ macro_rules! store_cases {
                 regroup::a_rule_that_takes_some_letters_out_of_a_group_makes_two_incidents,
                 regroup::letters_that_join_another_group_leave_the_rest_of_theirs_alone,
                 regroup::a_rule_that_is_taken_back_gives_the_incidents_back,
+                regroup::rules_that_are_switched_on_and_off_and_on_again_hide_no_letters,
+                regroup::an_incident_that_was_merged_is_listed_as_soon_as_it_has_a_letter,
                 regroup::groups_that_move_on_one_after_the_other_stay_apart,
                 regroup::an_empty_store_has_every_revision,
                 regroup::an_incident_of_many_fingerprints_is_found_whole,

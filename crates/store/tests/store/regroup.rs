@@ -332,6 +332,66 @@ pub async fn a_rule_that_is_taken_back_gives_the_incidents_back(rig: &mut Rig) {
     assert_eq!(open(rig).await.len(), 2);
 }
 
+/// Asserts that every letter is in a listed incident that is not closed, and that there are so many of them.
+async fn all_are_listed(rig: &Rig, letters: &[LetterId], count: usize, when: &str) {
+    let listed = open(rig).await;
+    let unsettled = listed.iter().filter(|incident| incident.state != IncidentState::Closed).count();
+    assert_eq!(unsettled, count, "{when}: {listed:?}");
+    for letter in letters {
+        let incident = rig.letter(*letter).await.incident;
+        let found = listed.iter().find(|listed| listed.id == incident);
+        assert_eq!(found.map(|found| found.state), Some(IncidentState::Open), "{when}: {letter}");
+    }
+    books::agree(rig.store()).await;
+}
+
+pub async fn rules_that_are_switched_on_and_off_and_on_again_hide_no_letters(rig: &mut Rig) {
+    let mut letters = Vec::new();
+    for (event, message) in [("a", "timeout"), ("b", "refused"), ("c", "reset"), ("d", "refused")] {
+        letters.push(rig.create(said(event, message), at(0)).await);
+    }
+    for turn in 1..=6 {
+        let joined = turn % 2 == 1;
+        let group = |life: &OldGrouping| {
+            if joined { grouping("all the same") } else { by_message("apart", &life.error.message) }
+        };
+        let revision = if joined { "joined" } else { "apart" };
+        regroup(rig, revision, 2, group).await;
+        let count = if joined { 1 } else { 3 };
+        all_are_listed(rig, &letters, count, &format!("turn {turn}")).await;
+        // A death under the rules in force is seen as well.
+        let mut late = rig.admit(said(&format!("late {turn}"), "reset"), at(turn));
+        late.grouping = if joined { grouping("all the same") } else { by_message("apart", "reset") };
+        letters.push(rig.insert(vec![late]).await[0].letter);
+        all_are_listed(rig, &letters, count, &format!("turn {turn}, later")).await;
+        rig.reopen().await;
+    }
+}
+
+pub async fn an_incident_that_was_merged_is_listed_as_soon_as_it_has_a_letter(rig: &mut Rig) {
+    let one = rig.create(said("a", "timeout"), at(0)).await;
+    let mut other = said("b", "timeout");
+    other.letter_type = "other".into();
+    let other = rig.create(other, at(1)).await;
+    let [survivor, merged] = incidents_of(rig, [one, other]).await;
+    rig.done(other, Verb::Delete, at(50)).await;
+    let mut third = said("c", "timeout");
+    third.letter_type = "other".into();
+    rig.create(third, at(60)).await;
+    regroup(rig, "joined", 10, |_| grouping("all the same")).await;
+    assert_eq!(open(rig).await.iter().map(|incident| incident.id).collect::<Vec<_>>(), [survivor]);
+    // It comes back under its old fingerprint; nobody has regrouped it yet.
+    rig.done(other, Verb::Restore, at(70)).await;
+    assert_eq!(rig.letter(other).await.incident, merged);
+    books::agree(rig.store()).await;
+    let found = rig.store().incident(merged).await.unwrap().unwrap().incident;
+    assert_eq!((found.merged_into, found.state), (None, IncidentState::Open));
+    regroup(rig, "joined", 10, |_| grouping("all the same")).await;
+    assert_eq!(incidents_of(rig, [one, other]).await, [survivor, survivor]);
+    let found = rig.store().incident(merged).await.unwrap().unwrap().incident;
+    assert_eq!((found.merged_into, found.letters), (Some(survivor), 0));
+}
+
 pub async fn groups_that_move_on_one_after_the_other_stay_apart(rig: &mut Rig) {
     for swapped in [false, true] {
         let name = |text: &str| format!("{text} {swapped}");

@@ -23,10 +23,10 @@ use super::Moved;
 use crate::StoreError;
 use crate::regroup::NewGrouping;
 
-/// Under which rules and when a life is settled.
+/// In which run of regrouping and when a life is settled.
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
-    pub revision: &'a str,
+    pub marks: &'a str,
     pub begun_at: Time,
     pub at: Time,
 }
@@ -80,7 +80,7 @@ impl<'a> Pointers<'a> {
         for fingerprint in fingerprints {
             self.known.insert((*fingerprint).to_owned(), None);
         }
-        for row in conn.query(POINTED, &[&fingerprints, &self.turn.revision]).await? {
+        for row in conn.query(POINTED, &[&fingerprints, &self.turn.marks]).await? {
             let incident = IncidentId::from_bytes(row.id(1)?);
             self.known
                 .insert(row.cell(0)?, Some(Pointed { incident, heir: row.cell(2)?, used: row.cell(3)? }));
@@ -124,11 +124,11 @@ impl<'a> Pointers<'a> {
     pub async fn keep(self, conn: &Conn) -> Result<(), StoreError> {
         let (old, heirs): (Vec<String>, Vec<String>) = self.heirs.into_iter().unzip();
         if !old.is_empty() {
-            conn.execute(KEEP_HEIRS, &[&old, &heirs, &self.turn.revision]).await?;
+            conn.execute(KEEP_HEIRS, &[&old, &heirs, &self.turn.marks]).await?;
         }
         let used: Vec<String> = self.used.into_iter().collect();
         if !used.is_empty() {
-            conn.execute(KEEP_USED, &[&used, &self.turn.revision]).await?;
+            conn.execute(KEEP_USED, &[&used, &self.turn.marks]).await?;
         }
         Ok(())
     }
@@ -204,7 +204,8 @@ async fn settle_known(
             pointers.point(new, life.incident);
             tell_split(write, life.incident, present.incident, turn.at)?;
         }
-        Some(_) | None => revive(write, present.incident).await?,
+        // Should it have been left without letters and merged, it is listed again with the letters that come.
+        Some(_) | None => {}
     }
     Ok(())
 }
@@ -302,18 +303,6 @@ async fn repoint(
     Ok(())
 }
 
-const REVIVE: &str = "
-update incidents
-   set merged_into = null
- where id = $1
-   and merged_into is not null";
-
-/// An incident whose letters had gone elsewhere has letters again.
-async fn revive(write: &Write, id: IncidentId) -> Result<(), StoreError> {
-    write.conn.execute(REVIVE, &[&Uid(*id.bytes())]).await?;
-    Ok(())
-}
-
 const DESCRIBE: &str = "
 update incidents
    set title = $2, template = $3, frame = $4
@@ -342,10 +331,10 @@ select i.id, n.incident
  limit $2";
 
 /// Says of incidents that were left without letters where these are; says how many it was.
-pub(super) async fn merge_emptied(write: &mut Write, revision: &str, at: Time) -> Result<u64, StoreError> {
+pub(super) async fn merge_emptied(write: &mut Write, marks: &str, at: Time) -> Result<u64, StoreError> {
     let limit = limits::INCIDENTS_MERGED_PER_WRITE as i64;
     let mut merged = 0;
-    for row in write.conn.query(EMPTIED, &[&revision, &limit]).await? {
+    for row in write.conn.query(EMPTIED, &[&marks, &limit]).await? {
         let (from, into) = (IncidentId::from_bytes(row.id(0)?), IncidentId::from_bytes(row.id(1)?));
         merged += merge(write, from, into, at).await?;
     }
@@ -359,6 +348,8 @@ update incidents
    and letters = 0
    and merged_into is null";
 
+const SURVIVOR: &str = "select merged_into from incidents where id = $1";
+
 const MERGED_ALONG: &str = "
 update incidents
    set merged_into = $2
@@ -366,6 +357,12 @@ update incidents
 
 /// Says of an incident without letters where these are, unless it says so already.
 async fn merge(write: &mut Write, from: IncidentId, into: IncidentId, at: Time) -> Result<u64, StoreError> {
+    // Whoever follows the name of a survivor finds letters, not another incident without any.
+    let survivor = write.conn.query_one(SURVIVOR, &[&Uid(*into.bytes())]).await?.id_opt(0)?;
+    let into = survivor.map_or(into, IncidentId::from_bytes);
+    if into == from {
+        return Ok(0);
+    }
     let (from_id, into_id) = (Uid(*from.bytes()), Uid(*into.bytes()));
     let done = write.conn.execute(MERGED, &[&from_id, &into_id, &IncidentState::Closed.name()]).await?;
     if done > 0 {

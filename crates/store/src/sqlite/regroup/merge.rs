@@ -31,13 +31,11 @@ update incidents
    and merged_into is null";
 
 /// Says of incidents that were left without letters where these are; says how many it was.
-pub(super) fn merge_emptied(write: &Write<'_>, revision: &str, at: Time) -> Result<usize, StoreError> {
+pub(super) fn merge_emptied(write: &Write<'_>, marks: &str, at: Time) -> Result<usize, StoreError> {
     let emptied: Vec<([u8; 16], [u8; 16])> = write
         .conn
         .prepare_cached(EMPTIED)?
-        .query_map((revision, limits::INCIDENTS_MERGED_PER_WRITE as i64), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
+        .query_map((marks, limits::INCIDENTS_MERGED_PER_WRITE as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut merged = 0;
     for (from, into) in emptied {
@@ -53,6 +51,15 @@ pub(super) fn merge(
     into: IncidentId,
     at: Time,
 ) -> Result<usize, StoreError> {
+    // Whoever follows the name of a survivor finds letters, not another incident without any.
+    let survivor: Option<[u8; 16]> = write
+        .conn
+        .prepare_cached("select merged_into from incidents where id = ?1")?
+        .query_row([into.bytes()], |row| row.get(0))?;
+    let into = survivor.map_or(into, IncidentId::from_bytes);
+    if into == from {
+        return Ok(0);
+    }
     let closed = IncidentState::Closed.name();
     let done = write.conn.prepare_cached(MERGED)?.execute((from.bytes(), into.bytes(), closed))?;
     if done > 0 {
