@@ -244,6 +244,9 @@ async fn write(app: &App, before: (JobId, u64), step: Step, at: Time) -> Result<
         }
         Changed::Stale => Ok(None),
         Changed::Refused(refused) => Err(refused.into()),
+        Changed::Shut(shut, incident) => {
+            Err(NotDone::Shut(vec![ShutIncident { incident, shut, letters: 1 }]))
+        }
     }
 }
 

@@ -7,7 +7,8 @@ pub(crate) mod handed;
 
 use std::collections::BTreeMap;
 
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::gate::{Governance, Shut};
+use lazaret_core::id::{IncidentId, JobId, LetterId};
 use lazaret_core::job::Job;
 use lazaret_core::job::letter::letter_key;
 use lazaret_core::job::state::JobState;
@@ -40,8 +41,8 @@ pub enum LetterEffect {
     /// The job is captured: as a new letter, or as the next life of the one it has. Whatever key it was admitted under,
     /// it is stored under the job's.
     Die(Box<Admitted>),
-    /// Its pending letter is being reprocessed, because the job is available again.
-    Redrive(LetterId),
+    /// Its pending letter is being reprocessed, because the job is available again; the gate is asked as governance says.
+    Redrive(LetterId, Governance),
     /// Its letter, if one is being reprocessed, is resolved.
     Confirm {
         evidence: &'static str,
@@ -86,6 +87,8 @@ pub enum Changed {
     Stale,
     /// The letter does not allow it; nothing changed.
     Refused(Refused),
+    /// The gate is shut for the letter, which is in this incident; nothing changed.
+    Shut(Shut, IncidentId),
 }
 
 /// Something to tell about a job.

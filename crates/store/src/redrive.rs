@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use lazaret_core::attempt::Attempt;
 use lazaret_core::filter::Filter;
+use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::gate::{Cause, Governance, Passed, Shut, pass};
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::AgainstFix;
@@ -95,6 +96,23 @@ pub struct Group {
     pub verdict: Option<GroupVerdict>,
 }
 
+/// A letter as the gate sees it: what is known of the incident it is in now, and when it died seen from the fix.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LetterCause {
+    pub incident: IncidentId,
+    pub fingerprint: Fingerprint,
+    /// Its class is that of the letter.
+    pub cause: Cause,
+    pub died: AgainstFix,
+}
+
+impl LetterCause {
+    /// Asks the gate for this letter alone.
+    pub fn pass(&self, governance: Governance) -> Result<Passed, Shut> {
+        pass(governance, self.cause, self.died)
+    }
+}
+
 /// Why the gate is shut for one of the groups that passed it under an RCA, if it is. Asked at the launch, whenever letters
 /// are claimed and whenever the run is tended.
 pub(crate) fn first_shut(groups: &[Group]) -> Option<(Shut, IncidentId)> {
@@ -106,6 +124,14 @@ pub(crate) fn first_shut(groups: &[Group]) -> Option<(Shut, IncidentId)> {
             Some((pass(Governance::Required, group.cause, group.died).err()?, group.incident))
         })
         .next()
+}
+
+/// What becomes of a letter that the gate refuses when its turn has come: the rest of its lane must not overtake it.
+pub(crate) const fn refused_at_claim(lane: Option<&str>) -> Outcome {
+    match lane {
+        Some(_) => Outcome::LaneBlocked,
+        None => Outcome::Skipped,
+    }
 }
 
 /// What becomes of a group.

@@ -11,8 +11,9 @@ use crate::audit::{Actor, AuditEntry, Look};
 use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
-    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
+    PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
+    Stepped, Taken,
 };
 
 /// What a store does for whoever puts letters back. Every `Store` is one.
@@ -36,6 +37,9 @@ pub trait RedriveStore: Send + Sync {
 
     /// The groups of a list, in the order in which they were met, each with its cause as it stands now.
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError>;
+
+    /// A live letter as the gate sees it.
+    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError>;
 
     /// What a run did, step by step, oldest first; steps in which it did nothing are left out.
     async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError>;

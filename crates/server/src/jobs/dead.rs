@@ -25,7 +25,7 @@ use lazaret_store::stats::StatsOf;
 
 use super::{NotDone, SOURCE, Step, by_hand, write};
 use crate::app::App;
-use crate::redrive::shut_for;
+use crate::redrive::{governance_of, shut_for};
 use crate::retention::Policies;
 
 pub use bulk::{All, Bulk, BulkRefused, all};
@@ -79,9 +79,8 @@ pub(super) async fn from_letter(app: &App, id: JobId) -> Result<Option<Job>, Not
 pub async fn retry(app: &App, text: &str, with: &Override, by: &Actor) -> Result<Job, NotDone> {
     for _ in 0..limits::JOB_CHANGE_TRIES_MAX {
         let (id, letter) = find(app, text).await?;
-        let shut = shut_for(app, std::slice::from_ref(&letter)).await?;
-        if !shut.is_empty() {
-            return Err(NotDone::Shut(shut));
+        if let Some(shut) = shut_for(app, &letter).await? {
+            return Err(NotDone::Shut(vec![shut]));
         }
         let (job, version) = match app.store.job(id).await? {
             Some(StoredJob { job, version }) => (job, version),
@@ -94,7 +93,8 @@ pub async fn retry(app: &App, text: &str, with: &Override, by: &Actor) -> Result
             Err(NotRetried::State(_) | NotRetried::NotDead) => return Err(not_dead(text)),
             Err(NotRetried::Override(problem)) => return Err(problem.into()),
         };
-        let (letter, by) = (LetterEffect::Redrive(letter.id), by_hand(by, Verb::Retry.name()));
+        let governance = governance_of(app, &letter.source);
+        let (letter, by) = (LetterEffect::Redrive(letter.id, governance), by_hand(by, Verb::Retry.name()));
         let step = Step { after, letter, events: Vec::new(), by: Some(by) };
         if let Some(job) = write(app, (id, version), step, now).await? {
             return Ok(job);

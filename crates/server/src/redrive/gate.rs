@@ -1,15 +1,10 @@
 //! The gate of every door: which groups go, and which incidents keep letters from going back.
 
-use std::collections::BTreeMap;
-
-use lazaret_core::gate::{self, Cause, Governance, Passed, Shut};
+use lazaret_core::gate::{self, Governance, Passed, Shut};
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::AgainstFix;
 use lazaret_core::letter::Letter;
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 use lazaret_store::StoreError;
-use lazaret_store::incident::IncidentDetail;
 use lazaret_store::redrive::{Group, GroupVerdict};
 
 use super::{Glass, NotRedriven, ShutIncident};
@@ -107,39 +102,9 @@ impl ShutCount {
     }
 }
 
-/// The incidents for which the gate is shut, among those of these letters.
-pub async fn shut_for(app: &App, letters: &[Letter]) -> Result<Vec<ShutIncident>, StoreError> {
-    let mut deaths: BTreeMap<IncidentId, Vec<Time>> = BTreeMap::new();
-    for letter in letters {
-        match governance_of(app, &letter.source) {
-            Governance::Optional => {}
-            Governance::Required => deaths.entry(letter.incident).or_default().push(letter.died_at),
-        }
-    }
-    let mut shut = ShutCount::default();
-    for (incident, deaths) in deaths {
-        let Some(detail) = app.store.incident(incident).await? else {
-            return Err(StoreError::Corrupt(format!(
-                "letters belong to incident {incident}, which is not there"
-            )));
-        };
-        let (cause, fix_at) = (cause_of(&detail), detail.record.fix.at());
-        for died_at in deaths {
-            if let Err(why) = gate::pass(Governance::Required, cause, AgainstFix::of(died_at, fix_at)) {
-                shut.add(incident, why, 1);
-            }
-        }
-    }
-    Ok(shut.0)
-}
-
-/// What the gate knows of an incident.
-fn cause_of(detail: &IncidentDetail) -> Cause {
-    let record = &detail.record;
-    Cause {
-        state: detail.incident.state,
-        analysed: record.rcas.last().map(|rca| rca.analysis.category),
-        class: detail.incident.class.category(),
-        fix: record.fix_in_force().map(|fix| fix.kind),
-    }
+/// Why the gate is shut for one letter, if it is. A letter that is gone is for the caller to find.
+pub async fn shut_for(app: &App, letter: &Letter) -> Result<Option<ShutIncident>, StoreError> {
+    let Some(cause) = app.store.letter_cause(letter.id).await? else { return Ok(None) };
+    let shut = cause.pass(governance_of(app, &letter.source)).err();
+    Ok(shut.map(|shut| ShutIncident { incident: cause.incident, shut, letters: 1 }))
 }

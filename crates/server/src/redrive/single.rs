@@ -60,11 +60,10 @@ pub async fn single(app: &App, letter: LetterId, request: SingleRequest) -> Resu
     let found = history.letter;
     found.standing().after(Action::Redrive)?;
     // Asked before anything is written: a refused retry leaves no trace but its answer.
-    if force == Force::None {
-        let shut = shut_for(app, std::slice::from_ref(&found)).await?;
-        if !shut.is_empty() {
-            return Err(NotRedriven::Shut(shut));
-        }
+    if force == Force::None
+        && let Some(shut) = shut_for(app, &found).await?
+    {
+        return Err(NotRedriven::Shut(vec![shut]));
     }
     let destination = way(app, &found, edit.as_ref())?;
     let number = match edit {

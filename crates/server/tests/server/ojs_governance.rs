@@ -54,3 +54,20 @@ async fn a_retry_of_many_names_the_first_ten_incidents() {
     assert_eq!(named.len(), 10, "{told}");
     assert_eq!(named[0]["incident"], told["details"]["incident"]);
 }
+
+#[tokio::test]
+async fn a_retry_under_the_rca_moves_the_incident() {
+    let app = governed().await;
+    let one = dead(&app, "q", "t", "E").await;
+    let letters = app.get("/api/v1/dead-letters").await.expect(200);
+    let incident = format!("/api/v1/incidents/{}", letters["items"][0]["incidentId"].as_str().unwrap());
+    let rca = json!({"category": "contract", "rootCause": "a field was renamed", "remediation": "read both"});
+    app.post(&format!("{incident}/rca"), &rca).await.expect(200);
+    let fix = json!({"reference": "PR 7"});
+    app.post(&format!("{incident}/fix"), &fix).await.expect(200);
+    let wish = json!({"override": {"queue": "r"}});
+    app.post(&format!("/ojs/v1/dead-letter/{one}/retry"), &wish).await.expect(200);
+    let moved = app.get(&incident).await.expect(200);
+    assert_eq!((&moved["state"], &moved["redrives"][0]["kind"]), (&json!("verifying"), &json!("single")));
+    app.check().await;
+}

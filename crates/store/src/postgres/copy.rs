@@ -18,9 +18,7 @@ use super::PostgresStore;
 use super::cell::{Cells, Uid};
 use super::conn::Conn;
 use crate::StoreError;
-use crate::copy::{
-    Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value,
-};
+use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
 
 #[async_trait]
 impl CopyStore for PostgresStore {

@@ -6,7 +6,7 @@ use futures_util::future::try_join;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
-use super::incidents::{self, Sums};
+use super::incidents::{self, SentSingly, Sums};
 use super::writer::Write;
 use crate::StoreError;
 use crate::job::SOURCE;
@@ -142,6 +142,8 @@ pub(super) struct Tally {
     died: HashMap<String, Time>,
     /// Fingerprints of which a letter died that a run had put back which is over.
     relapsed: HashSet<String>,
+    /// Letters that were sent by themselves under the RCA, by their fingerprints.
+    sent: HashMap<String, Vec<SentSingly>>,
     /// The latest time at which something of this happened.
     at: Time,
     moves: Moves,
@@ -219,6 +221,12 @@ impl Tally {
         self.relapsed.insert(fingerprint.to_owned());
     }
 
+    /// A letter of this fingerprint was sent by itself under the RCA.
+    pub fn send(&mut self, fingerprint: &str, sent: SentSingly) {
+        self.at(sent.at);
+        self.sent.entry(fingerprint.to_owned()).or_default().push(sent);
+    }
+
     /// Something happened that is counted for whoever watches, if it is committed.
     pub fn note(&mut self, one: Move) {
         self.moves.note(one);
@@ -251,6 +259,9 @@ impl Tally {
         }
         for fingerprint in self.relapsed {
             sums.entry(fingerprint).or_default().relapsed = true;
+        }
+        for (fingerprint, sent) in self.sent {
+            sums.entry(fingerprint).or_default().sent = sent;
         }
         let mut changes: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
         for ((dimension, term, value), by) in self.letters.iter().filter(|(_, by)| **by != 0) {

@@ -1,5 +1,6 @@
 //! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
 
+mod cause;
 mod detail;
 mod list;
 mod record;
@@ -10,8 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 use futures_util::future::try_join;
 use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Grouping;
-use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{FixStanding, IncidentState, LetterMoves};
+use lazaret_core::id::{IncidentId, RedriveId};
+use lazaret_core::incident::{FixStanding, Happening, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
@@ -22,6 +23,7 @@ use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 
+pub(super) use cause::letter_causes;
 pub(super) use detail::detail;
 pub(super) use list::{counts, page};
 pub(super) use record::{Entry, category, fix_kind, note};
@@ -145,6 +147,16 @@ pub(super) struct Sums {
     pub died_at: Option<Time>,
     /// Whether a letter died of what a run that is over was to have mended.
     pub relapsed: bool,
+    /// Letters that were sent by themselves under the RCA.
+    pub sent: Vec<SentSingly>,
+}
+
+/// A letter that a person sent by itself under the RCA of its incident.
+#[derive(Clone, Debug)]
+pub(super) struct SentSingly {
+    pub redrive: RedriveId,
+    pub by: String,
+    pub at: Time,
 }
 
 impl Sums {
@@ -161,6 +173,7 @@ impl Sums {
         self.seen_at = self.seen_at.max(other.seen_at);
         self.died_at = self.died_at.max(other.died_at);
         self.relapsed |= other.relapsed;
+        self.sent.extend(other.sent.iter().cloned());
     }
 }
 
@@ -225,14 +238,37 @@ pub(super) async fn add_sums(
         let fix = fix_standing(row.time_opt(4)?, row.cell(5)?);
         let moves =
             LetterMoves { relapsed: sums.relapsed, last_death: sums.died_at, unsettled: row.cell(2)? };
+        let sent = match sums.sent.is_empty() {
+            true => state,
+            false => state.after(Happening::SentSingly),
+        };
+        note_sent(write, id, &sums.sent).await?;
+        let [died, settled] = sent.after_letters(fix, moves);
         let mut from = state;
-        for to in state.after_letters(fix, moves) {
+        for (to, by) in [(sent, sums.sent.last()), (died, None), (settled, None)] {
             if to != from {
-                let change = Change { from, to, title: row.cell(3)?, by: None, text: None };
+                let by = by.map(|sent| sent.by.as_str());
+                let change = Change { from, to, title: row.cell(3)?, by, text: None };
                 change_state(write, id, &change, at).await?;
                 from = to;
             }
         }
+    }
+    Ok(())
+}
+
+const REDRIVEN: &str = "
+update incidents
+   set redriven_at = $2
+ where id = $1";
+
+/// Puts letters that were sent by themselves on the record of their incident, whose row is locked.
+async fn note_sent(write: &mut Write, id: IncidentId, sent: &[SentSingly]) -> Result<(), StoreError> {
+    for SentSingly { redrive, by, at } in sent {
+        write.conn.execute(REDRIVEN, &[&Uid(*id.bytes()), &At(*at)]).await?;
+        let text = redrive.to_string();
+        let entry = Entry { at: *at, kind: "redrive_started", by: Some(by), text: Some(&text) };
+        note(write, id, &entry).await?;
     }
     Ok(())
 }

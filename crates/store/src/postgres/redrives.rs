@@ -33,8 +33,9 @@ use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
-    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
+    PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
+    Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -84,6 +85,16 @@ impl RedriveStore for PostgresStore {
 
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError> {
         self.readers.read(id, |conn, asked| Box::pin(plan::groups(conn, *asked))).await
+    }
+
+    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError> {
+        let mut causes = self
+            .readers
+            .read(letter, |conn, asked| {
+                Box::pin(async move { incidents::letter_causes(conn, &[*asked]).await })
+            })
+            .await?;
+        Ok(causes.remove(&letter))
     }
 
     async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError> {

@@ -1,6 +1,7 @@
 //! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
 
 mod alike;
+mod cause;
 mod detail;
 mod record;
 mod step;
@@ -23,6 +24,7 @@ use super::rows;
 use super::writer::Write;
 use crate::StoreError;
 use crate::incident::{Incident, IncidentCounts, IncidentKey, IncidentPage, IncidentQuery, IncidentSort};
+pub(super) use cause::letter_cause;
 pub(super) use detail::detail;
 pub(super) use record::{Entry, category, fix_kind, note};
 pub(super) use step::{happen, step};

@@ -31,8 +31,9 @@ use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
-    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, NewRedrive, Next, PlanCounts, Proof,
-    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
+    PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
+    Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -77,6 +78,10 @@ impl RedriveStore for SqliteStore {
 
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError> {
         self.readers.read(move |conn| plan::groups(conn, id)).await
+    }
+
+    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError> {
+        self.readers.read(move |conn| incidents::letter_cause(conn, letter)).await
     }
 
     async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError> {

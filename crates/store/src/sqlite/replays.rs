@@ -339,7 +339,8 @@ fn replay_one(
         Decided::NoWayBack | Decided::Replaced => return Ok(Replayed::NoWayBack),
     }
     let by = rule_actor(&replay.rule);
-    let passage = Passage { door: Door::Rule(&replay.rule), by: &by, reason: None, at: replay.at };
+    let passage =
+        Passage { door: Door::Rule(&replay.rule), by: &by, reason: None, governed: None, at: replay.at };
     doors::record(write, letter, &passage)?;
     write.conn.prepare_cached(COUNT)?.execute((letter.bytes(), &replay.rule, replay.at.ms()))?;
     let detail = json!({ "rule": replay.rule, "replay_count": number });

@@ -248,7 +248,7 @@ pub(super) fn carry_out(
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at)?;
             if decided == Decided::Done {
                 let door = operation.map_or(Door::Single, Door::Operation);
-                let passage = Passage { door, by: &decision.actor, reason, at: decision.at };
+                let passage = Passage { door, by: &decision.actor, reason, governed: None, at: decision.at };
                 redrive = Some(doors::record(write, letter, &passage)?);
             }
             Carried { decided, job, incident: None }

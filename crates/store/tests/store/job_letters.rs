@@ -1,5 +1,6 @@
 //! Cases: a job and its letter move together, and the letter leads.
 
+use lazaret_core::gate::Governance;
 use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::reenqueue::Override;
@@ -48,7 +49,7 @@ async fn retry(rig: &Rig, id: JobId, at: Time) -> Changed {
     let before = stored(rig, id).await;
     let after = before.job.clone().retried_from_dead_letter(&Override::default(), at).unwrap();
     let letter = letter(rig, id).await.letter.id;
-    change(rig, &before, after, LetterEffect::Redrive(letter), at).await
+    change(rig, &before, after, LetterEffect::Redrive(letter, Governance::Optional), at).await
 }
 
 fn by_jobs(ms: i64, strategy: Strategy, evidence: &str) -> Option<Resolution> {
@@ -185,7 +186,7 @@ pub async fn a_letter_settled_by_hand_has_no_job_until_it_is_reopened(rig: &mut 
         let refused = Refused { action: Action::Redrive, standing: Standing::live(status) };
         let nothing = StoredJob { job: before.job.clone(), version: 0 };
         let after = before.job.clone().retried_from_dead_letter(&Override::default(), at(6_000)).unwrap();
-        let out = LetterEffect::Redrive(found);
+        let out = LetterEffect::Redrive(found, Governance::Optional);
         assert_eq!(change(rig, &nothing, after, out, at(6_000)).await, Changed::Refused(refused));
         assert_eq!(rig.dump().await, dump, "what is refused changes nothing");
         let again = vec![(Job { id, ..new(rig, "", at(6_000)) }, Vec::new())];
@@ -227,7 +228,7 @@ pub async fn a_letter_of_another_job_cannot_be_taken_along(rig: &mut Rig) {
     let (one, two) = (dead(rig).await, dead(rig).await);
     let before = stored(rig, one).await;
     let after = before.job.clone().retried_from_dead_letter(&Override::default(), at(5_000)).unwrap();
-    let other = LetterEffect::Redrive(letter(rig, two).await.letter.id);
+    let other = LetterEffect::Redrive(letter(rig, two).await.letter.id, Governance::Optional);
     let dump = rig.dump().await;
     assert_eq!(change(rig, &before, after, other, at(5_000)).await, Changed::Stale);
     assert_eq!(rig.dump().await, dump);
@@ -244,7 +245,7 @@ pub async fn a_job_without_a_row_is_made_from_its_letter(rig: &mut Rig) {
     rig.insert(vec![admitted]).await;
     let nothing = StoredJob { job: killed.clone(), version: 0 };
     let after = killed.retried_from_dead_letter(&Override::default(), at(5)).unwrap();
-    let redrive = LetterEffect::Redrive(letter(rig, nothing.job.id).await.letter.id);
+    let redrive = LetterEffect::Redrive(letter(rig, nothing.job.id).await.letter.id, Governance::Optional);
     assert_eq!(change(rig, &nothing, after.clone(), redrive.clone(), at(5)).await, Changed::Done);
     assert_eq!(stored(rig, after.id).await, StoredJob { job: after.clone(), version: 1 });
     assert_eq!(change(rig, &nothing, after, redrive, at(6)).await, Changed::Stale);

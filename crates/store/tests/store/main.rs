@@ -18,6 +18,7 @@ mod copy;
 mod deaths;
 mod decisions;
 mod filters;
+mod gate;
 mod hidden_incidents;
 mod holds;
 mod holds_model;

@@ -1,7 +1,7 @@
 //! Cases: a list is frozen, planned and launched, and every way of putting letters back leaves a redrive.
 
 use lazaret_core::filter::Filter;
-use lazaret_core::gate::{Passed, Shut};
+use lazaret_core::gate::{Governance, Passed, Shut};
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::{AgainstFix, IncidentState};
 use lazaret_core::job::reenqueue::Override;
@@ -407,7 +407,7 @@ pub async fn every_single_retry_leaves_a_redrive(rig: &mut Rig) {
     let letter = letter_of(rig, id).await.letter.id;
     let before = stored(rig, id).await;
     let after = before.job.clone().retried_from_dead_letter(&Override::default(), at(6_000)).unwrap();
-    change(rig, &before, after, LetterEffect::Redrive(letter), at(6_000)).await;
+    change(rig, &before, after, LetterEffect::Redrive(letter, Governance::Optional), at(6_000)).await;
     kill(rig, id, 7_000).await;
     let (kind, state, outcome, _) = only(rig, letter).await;
     assert_eq!((kind, state, outcome), (RedriveKind::Single, RunState::Done, Outcome::Relapsed));

@@ -1,5 +1,6 @@
 //! Cases: workers are known by what they say, found when they fall silent, and obey what is wished of them.
 
+use lazaret_core::gate::Governance;
 use lazaret_core::id::JobId;
 use lazaret_core::limits;
 use lazaret_store::audit::AuditQuery;
@@ -262,7 +263,7 @@ pub async fn what_a_person_does_to_a_job_is_on_record(rig: &mut Rig) {
     crate::jobs::fetch(rig, &["default"], 1, at(6)).await;
     crate::jobs::fail(rig, ids[1], "no", at(7)).await;
     let letter = rig.store().letter_of_job(ids[1]).await.unwrap().unwrap().letter.id;
-    let entry = change(ids[1], LetterEffect::Redrive(letter), "retry", 8).await;
+    let entry = change(ids[1], LetterEffect::Redrive(letter, Governance::Optional), "retry", 8).await;
     assert_eq!((entry.action.as_str(), entry.letter, entry.filter), ("retry", Some(letter), None));
     let decisions = rig.history(letter).await.decisions;
     assert_eq!(decisions.len(), 1);

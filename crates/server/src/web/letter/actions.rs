@@ -143,10 +143,10 @@ impl Doors {
         };
         // The API tells of the gate only by refusing, and a page says it before.
         let shut = match app.store.history(found.id).await? {
-            Some(history) => redrive::shut_for(app, &[history.letter]).await?,
-            None => Vec::new(),
+            Some(history) => redrive::shut_for(app, &history.letter).await?,
+            None => None,
         };
-        let shut = shut.first().map(|one| Closed { why: one.shut.to_string(), hint: one.shut.hint() });
+        let shut = shut.map(|one| Closed { why: one.shut.to_string(), hint: one.shut.hint() });
         let glass = viewer.may(Permission::Administer);
         let barred = match (&shut, glass) {
             (Some(closed), false) => Some(closed.why.clone()),

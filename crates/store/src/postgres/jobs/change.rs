@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use lazaret_core::filter::{Filter, Patterns};
+use lazaret_core::gate::{Governance, Passed};
 use lazaret_core::id::{JobId, LetterId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
@@ -17,6 +18,7 @@ use super::super::PostgresStore;
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
 use super::super::failure::{Kind, kind_of};
+use super::super::incidents;
 use super::super::insert::{self, Incoming};
 use super::super::redrives::doors::{self, Door};
 use super::super::redrives::outcomes;
@@ -28,6 +30,7 @@ use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::Decided;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
+use crate::redrive::LetterCause;
 
 /// A change with everything done to it that needs no database.
 pub(in crate::postgres) struct Move {
@@ -44,7 +47,7 @@ pub(in crate::postgres) struct Move {
 enum Effect {
     None,
     Die(Box<Incoming>),
-    Redrive(LetterId),
+    Redrive(LetterId, Governance),
     Ends(Ending),
 }
 
@@ -77,7 +80,7 @@ impl Move {
                 admitted.key = key;
                 Effect::Die(Box::new(Incoming::new(*admitted)?))
             }
-            LetterEffect::Redrive(letter) => Effect::Redrive(letter),
+            LetterEffect::Redrive(letter, governance) => Effect::Redrive(letter, governance),
             LetterEffect::Confirm { evidence } => Effect::Ends(Ending::Confirmed { evidence }),
             LetterEffect::SettleElsewhere { evidence } => Effect::Ends(Ending::Elsewhere { evidence }),
             LetterEffect::End { evidence } => Effect::Ends(Ending::Ended { evidence }),
@@ -90,7 +93,7 @@ impl Move {
     pub fn dies_at(&self) -> Option<Time> {
         match &self.letter {
             Effect::Die(incoming) => Some(incoming.prepared.admitted.id.at()),
-            Effect::None | Effect::Redrive(_) | Effect::Ends(_) => None,
+            Effect::None | Effect::Redrive(..) | Effect::Ends(_) => None,
         }
     }
 }
@@ -119,10 +122,14 @@ pub(in crate::postgres) async fn carry_out(
 
 async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
     let job = &change.after.job;
+    let mut governed = None;
     let put = match &change.letter {
         Effect::None => row::put(&write.conn, &change.after, change.version).await?,
-        Effect::Redrive(letter) => match redrive(write, change, *letter).await? {
-            Ok(before) => Some(before),
+        Effect::Redrive(letter, governance) => match redrive(write, change, *letter, *governance).await? {
+            Ok((before, cause)) => {
+                governed = cause;
+                Some(before)
+            }
             Err(changed) => return Ok(changed),
         },
         Effect::Die(incoming) => {
@@ -149,13 +156,16 @@ async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError>
     };
     let Some(before) = put else { return Ok(Changed::Stale) };
     let mut redriven = None;
-    if let Effect::Redrive(letter) = change.letter {
+    if let Effect::Redrive(letter, _) = change.letter {
         let nobody = Actor { name: BY.into(), role: "system".into(), request: None };
         let by = match &change.by {
             Some(by) => (&by.actor, by.reason.as_deref()),
             None => (&nobody, None),
         };
-        redriven = Some(doors::record(write, Door::Single, vec![letter], by, change.at)?);
+        redriven = Some(match governed {
+            Some(cause) => doors::record_governed(write, letter, cause, by, change.at)?,
+            None => doors::record(write, Door::Single, vec![letter], by, change.at)?,
+        });
     }
     if let Some((queue, state)) = before {
         write.depths.add(&queue, state, -1, change.at);
@@ -204,7 +214,8 @@ async fn redrive(
     write: &mut Write,
     change: &Move,
     letter: LetterId,
-) -> Result<Result<Before, Changed>, StoreError> {
+    governance: Governance,
+) -> Result<Result<(Before, Option<LetterCause>), Changed>, StoreError> {
     let job = change.after.job.id;
     let (standing, live) =
         tokio::try_join!(biased; row::standing(&write.conn, job), live_letter(&write.conn, &change.key))?;
@@ -212,6 +223,15 @@ async fn redrive(
     if standing.map_or(0, |standing| standing.version) != change.version || live != Some(letter) {
         return Ok(Err(Changed::Stale));
     }
+    // The letter is judged by the incident that it is in now.
+    let cause = incidents::letter_causes(&write.conn, &[letter]).await?.remove(&letter);
+    let governed = match cause.as_ref().map(|cause| cause.pass(governance)) {
+        Some(Ok(Passed::Governed)) => cause,
+        Some(Ok(Passed::Freely)) | None => None,
+        Some(Err(shut)) => {
+            return Ok(Err(cause.map_or(Changed::Stale, |cause| Changed::Shut(shut, cause.incident))));
+        }
+    };
     match apply(write, letter, Action::Redrive, Mark::Sends, change.at).await? {
         Decided::Done => {}
         Decided::Refused(refused) => return Ok(Err(Changed::Refused(refused))),
@@ -220,7 +240,7 @@ async fn redrive(
     tell_of_letter(write, job, letter, "dead_letter.retried", change.at)?;
     events::note(write, "dead_letter.retried", letter, "").await?;
     match row::put(&write.conn, &change.after, change.version).await? {
-        Some(before) => Ok(Ok(before)),
+        Some(before) => Ok(Ok((before, governed))),
         None => Err(StoreError::Corrupt(format!("job {job} moved while it was held still"))),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use lazaret_core::gate::Passed;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
@@ -12,13 +13,15 @@ use sha2::{Digest, Sha256};
 
 use super::super::cell::{At, Cells, Uid};
 use super::super::conn::Conn;
+use super::super::incidents::SentSingly;
 use super::super::writer::Write;
 use super::line;
-use super::open::{Opening, add};
+use super::open::{Opening, add, against_name};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
-use crate::redrive::Did;
+use crate::job::SOURCE;
+use crate::redrive::{Did, LetterCause};
 
 /// Which door a letter went through.
 #[derive(Clone, Copy)]
@@ -36,6 +39,8 @@ pub(in crate::postgres) struct Passage {
     by: Actor,
     reason: Option<String>,
     letters: Vec<LetterId>,
+    /// The cause of a single letter that passed the gate under its RCA.
+    governed: Option<LetterCause>,
     at: Time,
 }
 
@@ -68,7 +73,24 @@ pub(in crate::postgres) fn record(
         Door::Rule(rule) => (of_rule(rule, at), RedriveKind::Rule, Some(rule.to_owned())),
     };
     let (by, reason) = (by.clone(), reason.map(str::to_owned));
-    write.outcomes.passages.push(Passage { redrive, kind, rule, by, reason, letters, at });
+    write.outcomes.passages.push(Passage { redrive, kind, rule, by, reason, letters, governed: None, at });
+    Ok(redrive)
+}
+
+/// Writes down that a person put one letter back under the RCA of its incident; says in which redrive.
+pub(in crate::postgres) fn record_governed(
+    write: &mut Write,
+    letter: LetterId,
+    cause: LetterCause,
+    by: (&Actor, Option<&str>),
+    at: Time,
+) -> Result<RedriveId, StoreError> {
+    let sent_by = by.0.name.clone();
+    let redrive = record(write, Door::Single, vec![letter], by, at)?;
+    write.tally.send(cause.fingerprint.as_str(), SentSingly { redrive, by: sent_by, at });
+    if let Some(passage) = write.outcomes.passages.last_mut() {
+        passage.governed = Some(cause);
+    }
     Ok(redrive)
 }
 
@@ -95,34 +117,62 @@ pub(super) async fn open_doors(conn: &Conn, passages: &[Passage]) -> Result<Vec<
             at: passage.at,
         };
         add(conn, &opening).await?;
+        if let Some(cause) = &passage.governed {
+            govern(conn, passage.redrive, cause).await?;
+        }
     }
     Ok(sorted.into_iter().map(|passage| passage.redrive).collect())
 }
 
+const ADD_GROUP: &str = "
+insert into redrive_groups (redrive, number, incident, source, died, letters, verdict, detail)
+values ($1, $2, $3, $4, $5, 1, $6, $4)";
+
+const GOVERN: &str = "
+update redrives
+   set plan = '{}'
+ where id = $1";
+
+/// The group of a letter that passed the gate under its RCA; letters that passed freely have none.
+const GOVERNED: i32 = 1;
+
+/// Puts a single retry under the RCA of its incident: the incident moves with it, and the redrive is tended to its end as
+/// that of a plan.
+async fn govern(conn: &Conn, id: RedriveId, cause: &LetterCause) -> Result<(), StoreError> {
+    let (key, incident) = (Uid(*id.bytes()), Uid(*cause.incident.bytes()));
+    let (died, passed) = (against_name(cause.died), Passed::Governed.name());
+    conn.execute(ADD_GROUP, &[&key, &GOVERNED, &incident, &SOURCE, &died, &passed]).await?;
+    conn.execute(GOVERN, &[&key]).await?;
+    Ok(())
+}
+
 /// Puts letters on the lists of their redrives, which are held, and claims them.
 pub(super) async fn let_pass(write: &Write, passages: &[Passage]) -> Result<(), StoreError> {
-    let mut by_redrive: BTreeMap<RedriveId, (Vec<LetterId>, Time)> = BTreeMap::new();
+    let mut by_redrive: BTreeMap<RedriveId, (Vec<LetterId>, i32, Time)> = BTreeMap::new();
     let mut lines = Vec::new();
     for passage in passages.iter().filter(|passage| !passage.letters.is_empty()) {
-        let (letters, at) = by_redrive.entry(passage.redrive).or_default();
+        let (letters, group, at) = by_redrive.entry(passage.redrive).or_default();
         letters.extend(&passage.letters);
-        // The retry of a single job has no line over time.
-        if passage.kind != RedriveKind::Single {
+        if passage.governed.is_some() {
+            *group = GOVERNED;
+        }
+        // The free retry of a single job has no line over time.
+        if passage.kind != RedriveKind::Single || passage.governed.is_some() {
             let sent = passage.letters.len() as u64;
             lines.push((passage.redrive, passage.at.minute(), Did { sent, ..Did::default() }));
         }
         *at = passage.at.max(*at);
     }
-    for (redrive, (letters, at)) in by_redrive {
+    for (redrive, (letters, group, at)) in by_redrive {
         hold(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
-        join(write, redrive, &letters, at).await?;
+        join(write, redrive, &letters, group, at).await?;
     }
     line::add(write, lines).await
 }
 
 const ADD_LETTERS: &str = "
 insert into redrive_letters (redrive, ordinal, letter, life, grp, lane, head, rank, outcome, sent_at, outcome_at)
-select r.id, r.total + row_number() over (order by n.n), l.id, l.life, 0,
+select r.id, r.total + row_number() over (order by n.n), l.id, l.life, $6,
        case when l.aggregate is not null then l.source || chr(31) || l.aggregate end, true, 0, $4, $5, $5
   from unnest($2::uuid[], $3::timestamptz[]) with ordinality as n (letter, begun_at, n)
   join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at
@@ -135,11 +185,17 @@ update redrives
    set total = total + $2, sent = sent + $2, updated_at = greatest(updated_at, $3), state = $4, finished_at = null
  where id = $1";
 
-async fn join(write: &Write, redrive: RedriveId, letters: &[LetterId], at: Time) -> Result<(), StoreError> {
+async fn join(
+    write: &Write,
+    redrive: RedriveId,
+    letters: &[LetterId],
+    group: i32,
+    at: Time,
+) -> Result<(), StoreError> {
     let key = Uid(*redrive.bytes());
     let (ids, begun_at) = keys(letters);
     let sent = Outcome::Sent.name();
-    let added = write.conn.execute(ADD_LETTERS, &[&key, &ids, &begun_at, &sent, &At(at)]).await?;
+    let added = write.conn.execute(ADD_LETTERS, &[&key, &ids, &begun_at, &sent, &At(at), &group]).await?;
     let state = RunState::Verifying.name();
     write.conn.execute(JOIN, &[&key, &(added as i64), &At(at), &state]).await?;
     Ok(())

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use lazaret_core::gate::{Governance, Passed, Shut};
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::lifecycle::{Action, Next as Leads, Standing, Status};
@@ -17,6 +18,7 @@ use serde_json::json;
 use super::super::cell::{Cells, Uid};
 use super::super::conn::Conn;
 use super::super::events::{self, NewEvent};
+use super::super::incidents;
 use super::super::insert::column;
 use super::super::jobs::follow::{Jobs, hold_jobs};
 use super::super::jobs::retry::{Asked, retry_held};
@@ -30,7 +32,7 @@ use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
 use crate::job::SOURCE;
-use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut};
+use crate::redrive::{Group, GroupVerdict, LetterCause, Next, Taken, first_shut, refused_at_claim};
 
 /// Takes the next letters of a run. Letters that moved cost nothing of the pace, so there may be more looks than one, but
 /// not without end.
@@ -100,15 +102,23 @@ async fn take(
         return Ok(Next::default());
     }
     let destinations = destinations(groups);
+    let governed = match run.redrive.break_glass {
+        Some(_) => Vec::new(),
+        None => governed(&heads, &destinations),
+    };
+    let causes = incidents::letter_causes(&write.conn, &governed).await?;
     let mut sorted = Sorted::default();
     for head in heads {
-        sorted.sort(head, &held, &destinations);
+        sorted.sort(head, &held, &destinations, &causes);
     }
     let mut look = Look { run, lease_until, at, next: Next::default(), moves: Vec::new() };
     look.put_back(write, sorted.jobs, &jobs).await?;
     look.claim(write, sorted.others).await?;
     for (head, why) in sorted.moved {
         look.skip(head, why);
+    }
+    for (head, shut) in sorted.refused {
+        look.refuse(head, shut);
     }
     shift_all(write, &look.moves).await?;
     look.spend(write).await?;
@@ -221,15 +231,22 @@ async fn still_waiting(conn: &Conn, run: &Run, mut heads: Vec<Head>) -> Result<V
     Ok(heads)
 }
 
-/// Where the letters of each group go.
-type Destinations = HashMap<u32, String>;
+/// Where the letters of each group go, and how they passed the gate.
+type Destinations = HashMap<u32, (Passed, String)>;
 
 fn destinations(groups: Vec<Group>) -> Destinations {
     let goes = |group: Group| match group.verdict {
-        Some(GroupVerdict::Goes { destination, .. }) => Some((group.number, destination)),
+        Some(GroupVerdict::Goes { passed, destination }) => Some((group.number, (passed, destination))),
         Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_)) | None => None,
     };
     groups.into_iter().filter_map(goes).collect()
+}
+
+/// The letters of groups that passed the gate under an RCA: each is judged again by the incident that it is in now.
+fn governed(heads: &[Head], destinations: &Destinations) -> Vec<LetterId> {
+    let is_governed =
+        |head: &&Head| destinations.get(&head.group).is_some_and(|(passed, _)| *passed == Passed::Governed);
+    heads.iter().filter(is_governed).map(|head| head.letter).collect()
 }
 
 /// Letters by what is done with them.
@@ -239,10 +256,18 @@ struct Sorted {
     others: Vec<(Head, String)>,
     /// Letters that are not as they were planned, and why.
     moved: Vec<(Head, String)>,
+    /// Letters for whose incidents the gate is shut.
+    refused: Vec<(Head, Shut)>,
 }
 
 impl Sorted {
-    fn sort(&mut self, head: Head, held: &HashMap<LetterId, (u32, Standing)>, destinations: &Destinations) {
+    fn sort(
+        &mut self,
+        head: Head,
+        held: &HashMap<LetterId, (u32, Standing)>,
+        destinations: &Destinations,
+        causes: &HashMap<LetterId, LetterCause>,
+    ) {
         let Some((life, standing)) = held.get(&head.letter) else {
             return self.moved.push((head, "the letter is gone".into()));
         };
@@ -252,10 +277,13 @@ impl Sorted {
         if let Err(refused) = standing.after(Action::Redrive) {
             return self.moved.push((head, refused.to_string()));
         }
+        if let Some(Err(shut)) = causes.get(&head.letter).map(|cause| cause.pass(Governance::Required)) {
+            return self.refused.push((head, shut));
+        }
         match destinations.get(&head.group) {
             None => self.moved.push((head, "its source takes nothing back".into())),
-            Some(destination) if destination == SOURCE => self.jobs.push((head, *standing)),
-            Some(destination) => self.others.push((head, destination.clone())),
+            Some((_, destination)) if destination == SOURCE => self.jobs.push((head, *standing)),
+            Some((_, destination)) => self.others.push((head, destination.clone())),
         }
     }
 }
@@ -273,6 +301,13 @@ impl Look {
     /// The letter moved before its turn: it is left alone, and the next of its lane may go.
     fn skip(&mut self, head: Head, why: String) {
         self.moves.push(Shifted::of(head.listed, Outcome::Skipped, Some(why), None, self.at));
+        self.next.skipped += 1;
+    }
+
+    /// The gate is shut for the incident that the letter is in by now. What is behind it in its lane must not overtake it.
+    fn refuse(&mut self, head: Head, shut: Shut) {
+        let outcome = refused_at_claim(head.listed.lane.as_deref());
+        self.moves.push(Shifted::of(head.listed, outcome, Some(shut.to_string()), None, self.at));
         self.next.skipped += 1;
     }
 

@@ -1,7 +1,8 @@
 //! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
 
 use lazaret_core::filter::{Filter, Patterns};
-use lazaret_core::id::{JobId, LetterId, RedriveId};
+use lazaret_core::gate::{Governance, Passed, Shut};
+use lazaret_core::id::{IncidentId, JobId, LetterId, RedriveId};
 use lazaret_core::job::Job;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
@@ -11,6 +12,7 @@ use lazaret_core::time::Time;
 
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
+use super::super::incidents;
 use super::super::insert;
 use super::super::redrives::doors::{self, Door, Passage};
 use super::super::redrives::outcomes;
@@ -24,6 +26,7 @@ use crate::audit::Actor;
 use crate::decision::Decided;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::packing::Prepared;
+use crate::redrive::LetterCause;
 
 /// A change with everything done to it that needs no database.
 pub(in crate::sqlite) struct Move {
@@ -40,7 +43,7 @@ pub(in crate::sqlite) struct Move {
 pub(super) enum Effect {
     None,
     Die(Box<Prepared>),
-    Redrive(LetterId),
+    Redrive(LetterId, Governance),
     Confirm { evidence: &'static str },
     SettleElsewhere { evidence: &'static str },
     End { evidence: &'static str },
@@ -60,7 +63,7 @@ impl Move {
                 admitted.key = key;
                 Effect::Die(Box::new(Prepared::new(*admitted)?))
             }
-            LetterEffect::Redrive(letter) => Effect::Redrive(letter),
+            LetterEffect::Redrive(letter, governance) => Effect::Redrive(letter, governance),
             LetterEffect::Confirm { evidence } => Effect::Confirm { evidence },
             LetterEffect::SettleElsewhere { evidence } => Effect::SettleElsewhere { evidence },
             LetterEffect::End { evidence } => Effect::End { evidence },
@@ -76,6 +79,13 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
     if before.as_ref().map_or(0, |before| before.version) != change.version {
         return Ok(Changed::Stale);
     }
+    let cause = match &change.letter {
+        Effect::Redrive(letter, governance) => match ask_gate(write, *letter, *governance)? {
+            Ok(cause) => cause,
+            Err((shut, incident)) => return Ok(Changed::Shut(shut, incident)),
+        },
+        Effect::None | Effect::Die(_) | Effect::Confirm { .. } | Effect::End { .. } => None,
+    };
     // The letter first: it may refuse, and nothing has been written then.
     match take_effect(write, job, &change.key, &change.letter, change.at)? {
         Effected::Done => {}
@@ -83,13 +93,13 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         Effected::Refused(refused) => return Ok(Changed::Refused(refused)),
     }
     let mut redrive = None;
-    if let Effect::Redrive(letter) = change.letter {
+    if let Effect::Redrive(letter, _) = change.letter {
         let nobody = Actor { name: BY.into(), role: "system".into(), request: None };
         let (by, reason) = match &change.by {
             Some(by) => (&by.actor, by.reason.as_deref()),
             None => (&nobody, None),
         };
-        let passage = Passage { door: Door::Single, by, reason, at: change.at };
+        let passage = Passage { door: Door::Single, by, reason, governed: cause.as_ref(), at: change.at };
         redrive = Some(doors::record(write, letter, &passage)?);
     }
     if !row::put(write, &change.after, change.version)? {
@@ -109,6 +119,21 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
         put_on_record(write, job.id, change, by, redrive)?;
     }
     Ok(Changed::Done)
+}
+
+/// Asks the gate for a letter as it is now: its cause if it passes under the RCA, nothing if it passes freely. One that is
+/// gone is found to be so when it is moved.
+fn ask_gate(
+    write: &Write<'_>,
+    letter: LetterId,
+    governance: Governance,
+) -> Result<Result<Option<LetterCause>, (Shut, IncidentId)>, StoreError> {
+    let Some(cause) = incidents::letter_cause(write.conn, letter)? else { return Ok(Ok(None)) };
+    Ok(match cause.pass(governance) {
+        Ok(Passed::Governed) => Ok(Some(cause)),
+        Ok(Passed::Freely) => Ok(None),
+        Err(shut) => Err((shut, cause.incident)),
+    })
 }
 
 /// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
@@ -164,7 +189,7 @@ pub(super) fn take_effect(
             insert::insert_one(write, prepared)?;
             Ok(Effected::Done)
         }
-        Effect::Redrive(letter) => redrive(write, id, key, *letter, at),
+        Effect::Redrive(letter, _) => redrive(write, id, key, *letter, at),
         // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
         Effect::Confirm { .. } | Effect::End { .. } if job.re_enqueued_at.is_none() => Ok(Effected::Done),
         Effect::Confirm { evidence } => settle(write, id, key, Ending::Confirmed, evidence, at),

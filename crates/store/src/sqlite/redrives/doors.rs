@@ -1,18 +1,22 @@
 //! The doors by which jobs are put back without a plan: one by a person, many by an operation, some by a rule. Each leaves
 //! a row, so that every letter that was ever put back says by whom and what came of it.
 
+use lazaret_core::gate::Passed;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
+use lazaret_core::incident::Happening;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
 use rusqlite::OptionalExtension;
 
+use super::super::incidents::{self, Entry};
 use super::super::writer::Write;
 use super::line;
-use super::open::{Opening, add};
+use super::open::{Opening, add, against_name};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
-use crate::redrive::Did;
+use crate::job::SOURCE;
+use crate::redrive::{Did, LetterCause};
 
 /// Which door a letter went through.
 #[derive(Clone, Copy)]
@@ -28,6 +32,8 @@ pub(in crate::sqlite) struct Passage<'a> {
     pub door: Door<'a>,
     pub by: &'a Actor,
     pub reason: Option<&'a str>,
+    /// The letter's cause, if it passed the gate under its RCA.
+    pub governed: Option<&'a LetterCause>,
     pub at: Time,
 }
 
@@ -60,7 +66,7 @@ pub(in crate::sqlite) fn of_rule(
 
 /// The redrive that a letter joins: a rule has one a day, an operation is one.
 fn redrive(write: &Write<'_>, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
-    let Passage { door, by, reason, at } = *passage;
+    let Passage { door, by, reason, governed: _, at } = *passage;
     let minted = || Ok::<_, StoreError>(RedriveId::mint(at, write.entropy.take()?));
     let (id, kind, rule) = match door {
         Door::Single => (minted()?, RedriveKind::Single, None),
@@ -97,7 +103,7 @@ pub(in crate::sqlite) struct Hall {
     /// The ordinal of the last letter that joined.
     last: i64,
     joined: u64,
-    /// Whether it is the retry of a single job, which has no line over time.
+    /// Whether it is the free retry of a single job, which has no line over time and ends with its letter.
     is_alone: bool,
 }
 
@@ -107,7 +113,7 @@ const TOTAL: &str = "select total from redrives where id = ?1";
 fn enter(write: &mut Write<'_>, passage: &Passage<'_>) -> Result<(), StoreError> {
     let id = redrive(write, passage)?;
     let last = write.conn.prepare_cached(TOTAL)?.query_row([id.bytes()], |row| row.get(0))?;
-    let is_alone = matches!(passage.door, Door::Single);
+    let is_alone = matches!(passage.door, Door::Single) && passage.governed.is_none();
     write.hall = Some(Hall { redrive: id, last, joined: 0, is_alone });
     Ok(())
 }
@@ -130,7 +136,7 @@ pub(in crate::sqlite) fn leave(write: &mut Write<'_>, at: Time) -> Result<(), St
 
 const ADD_LETTER: &str = "
 insert into redrive_letters (redrive, ordinal, letter, life, grp, lane, head, rank, outcome, sent_at, outcome_at)
-select ?1, ?2, id, life, 0, iif(aggregate is null, null, source || char(31) || aggregate), 1, 0, ?4, ?5, ?5
+select ?1, ?2, id, life, ?6, iif(aggregate is null, null, source || char(31) || aggregate), 1, 0, ?4, ?5, ?5
   from dead_letter_queue
  where id = ?3";
 
@@ -149,12 +155,17 @@ pub(in crate::sqlite) fn record(
     };
     (hall.last, hall.joined) = (hall.last + 1, hall.joined + 1);
     let (id, ordinal) = (hall.redrive, hall.last);
+    let group = match passage.governed {
+        Some(cause) => govern(write, id, cause, passage)?,
+        None => 0,
+    };
     write.conn.prepare_cached(ADD_LETTER)?.execute((
         id.bytes(),
         ordinal,
         letter.bytes(),
         Outcome::Sent.name(),
         at.ms(),
+        group,
     ))?;
     claim(write, letter, id, ClaimStep::Sent, None, at)?;
     match passage.door {
@@ -162,6 +173,41 @@ pub(in crate::sqlite) fn record(
         Door::Operation(_) | Door::Rule(_) => {}
     }
     Ok(id)
+}
+
+const ADD_GROUP: &str = "
+insert into redrive_groups (redrive, number, incident, source, died, letters, verdict, detail)
+values (?1, ?2, ?3, ?4, ?5, 1, ?6, ?4)";
+
+/// Puts a single retry under the RCA of its incident: the incident moves with it, and the redrive is tended to its end as
+/// that of a plan. Says which group the letter is in.
+fn govern(
+    write: &Write<'_>,
+    id: RedriveId,
+    cause: &LetterCause,
+    passage: &Passage<'_>,
+) -> Result<u32, StoreError> {
+    const GROUP: u32 = 1;
+    let (incident, at, by) = (cause.incident, passage.at, Some(passage.by.name.as_str()));
+    let died = against_name(cause.died);
+    let passed = Passed::Governed.name();
+    write.conn.prepare_cached(ADD_GROUP)?.execute((
+        id.bytes(),
+        GROUP,
+        incident.bytes(),
+        SOURCE,
+        died,
+        passed,
+    ))?;
+    write.conn.prepare_cached("update redrives set plan = '{}' where id = ?1")?.execute([id.bytes()])?;
+    write
+        .conn
+        .prepare_cached("update incidents set redriven_at = ?2 where id = ?1")?
+        .execute((incident.bytes(), at.ms()))?;
+    let text = id.to_string();
+    incidents::note(write, incident, &Entry { at, kind: "redrive_started", by, text: Some(&text) })?;
+    incidents::happen(write, incident, Happening::SentSingly, by, at)?;
+    Ok(GROUP)
 }
 
 const CLAIM: &str = "

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use lazaret_core::gate::{Governance, Passed, Shut};
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::lifecycle::{Action, Refused, Standing};
@@ -13,6 +14,7 @@ use rusqlite::OptionalExtension;
 use serde_json::json;
 
 use super::super::events::{self, NewEvent};
+use super::super::incidents;
 use super::super::jobs::follow::{Retried, retry};
 use super::super::rows;
 use super::super::verdicts::{Mark, apply};
@@ -25,13 +27,13 @@ use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
 use crate::job::SOURCE;
-use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut};
+use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut, refused_at_claim};
 
 /// What one look is about.
 struct Look {
     run: Run,
-    /// Where the letters of each group go.
-    destinations: HashMap<u32, String>,
+    /// Where the letters of each group go, and how they passed the gate.
+    destinations: HashMap<u32, (Passed, String)>,
     lease_until: Time,
     at: Time,
 }
@@ -72,9 +74,9 @@ pub(super) fn take(
     Ok(next)
 }
 
-fn destinations(groups: Vec<Group>) -> HashMap<u32, String> {
+fn destinations(groups: Vec<Group>) -> HashMap<u32, (Passed, String)> {
     let goes = |group: Group| match group.verdict {
-        Some(GroupVerdict::Goes { destination, .. }) => Some((group.number, destination)),
+        Some(GroupVerdict::Goes { passed, destination }) => Some((group.number, (passed, destination))),
         Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_)) | None => None,
     };
     groups.into_iter().filter_map(goes).collect()
@@ -198,9 +200,16 @@ fn take_one(
     if let Err(refused) = standing.after(Action::Redrive) {
         return skip(write, look, head, &refused.to_string(), shifts);
     }
-    let Some(destination) = look.destinations.get(&head.group) else {
+    let Some((passed, destination)) = look.destinations.get(&head.group) else {
         return skip(write, look, head, "its source takes nothing back", shifts);
     };
+    if *passed == Passed::Governed
+        && look.run.redrive.break_glass.is_none()
+        && let Some(cause) = incidents::letter_cause(write.conn, head.letter)?
+        && let Err(shut) = cause.pass(Governance::Required)
+    {
+        return refuse(write, look, head, shut, shifts);
+    }
     match destination.as_str() {
         SOURCE => put_back(write, look, head, shifts),
         destination => {
@@ -216,6 +225,19 @@ fn take_one(
             claim(write, look, head, taken, shifts)
         }
     }
+}
+
+/// The gate is shut for the incident that the letter is in by now. What is behind it in its lane must not overtake it.
+fn refuse(
+    write: &Write<'_>,
+    look: &Look,
+    head: &Head,
+    shut: Shut,
+    shifts: &mut Shifts,
+) -> Result<Took, StoreError> {
+    let outcome = refused_at_claim(head.listed.lane.as_deref());
+    shifts.shift(write, &head.listed, &Turn::new(outcome, Some(&shut.to_string()), look.at))?;
+    Ok(Took::Skipped)
 }
 
 /// The letter moved before its turn: it is left alone, and the next of its lane may go.
