@@ -173,6 +173,24 @@ pub fn pass(governance: Governance, cause: Cause, died: AgainstFix) -> Result<Pa
     }
 }
 
+/// Decides whether a replay rule of a category may redrive a letter by itself. The rule is a standing RCA, and its delay is
+/// the fix. It speaks for letters that nobody analysed; what a person found out about their incident beats it, and no
+/// waiting mends a poison pill or stands in for the decision of an approver.
+pub fn pass_rule(rule: Category, cause: Cause) -> Result<(), Shut> {
+    if cause.state == IncidentState::Regressed {
+        return Err(Shut::Regressed);
+    }
+    match cause.analysed.or(cause.class) {
+        Some(Category::PoisonPill) => return Err(Shut::Poison),
+        Some(Category::Business) => return Err(Shut::DecisionRequired),
+        Some(Category::Infrastructure | Category::Contract) | None => {}
+    }
+    match cause.analysed {
+        Some(analysed) if analysed != rule && cause.fix.is_none() => Err(Shut::FixRequired),
+        Some(_) | None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +243,32 @@ mod tests {
             assert_eq!(pass(Required, cause, AgainstFix::Before), expected, "{cause:?}");
         }
         assert_eq!(pass(Required, FIXED, AgainstFix::After), Err(Shut::DiedAfterFix));
+    }
+
+    #[test]
+    fn a_rule_is_a_standing_rca_and_a_person_knows_better() {
+        let unknown = Cause { state: IncidentState::Open, analysed: None, class: None, fix: None };
+        let diagnosed = Cause { state: IncidentState::Diagnosed, ..unknown };
+        let cases = [
+            (unknown, Ok(())),
+            (Cause { class: Some(Infrastructure), ..unknown }, Ok(())),
+            (Cause { class: Some(Contract), ..unknown }, Ok(())),
+            (Cause { class: Some(PoisonPill), ..unknown }, Err(Shut::Poison)),
+            (Cause { class: Some(Business), ..unknown }, Err(Shut::DecisionRequired)),
+            (Cause { class: Some(PoisonPill), analysed: Some(Infrastructure), ..diagnosed }, Ok(())),
+            (
+                Cause { class: Some(Infrastructure), analysed: Some(PoisonPill), ..diagnosed },
+                Err(Shut::Poison),
+            ),
+            (Cause { analysed: Some(Business), ..FIXED }, Err(Shut::DecisionRequired)),
+            (Cause { analysed: Some(Contract), ..diagnosed }, Err(Shut::FixRequired)),
+            (FIXED, Ok(())),
+            (Cause { state: IncidentState::Regressed, ..FIXED }, Err(Shut::Regressed)),
+        ];
+        for (cause, expected) in cases {
+            assert_eq!(pass_rule(Infrastructure, cause), expected, "{cause:?}");
+        }
+        assert_eq!(pass_rule(Contract, Cause { analysed: Some(Contract), ..diagnosed }), Ok(()));
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub struct ReplayRule {
     pub enabled: bool,
     /// What fails; where an analysis is required, a rule without one does nothing.
     pub cause: Option<String>,
-    pub category: Option<Category>,
+    /// What kind of failure the rule says it is.
+    pub category: Category,
 }
 
 /// Why letters cannot be replayed by a filter.
@@ -116,7 +117,7 @@ mod tests {
             max_replays: 1,
             enabled: true,
             cause: None,
-            category: None,
+            category: Category::Infrastructure,
         }
     }
 

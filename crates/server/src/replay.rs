@@ -3,10 +3,11 @@
 //! What a letter may is decided by the store, letter by letter; here only the rules take their turns. No rule holds up
 //! another one, unless it has so much to do that the others' turn comes a moment later.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use lazaret_core::cursor::Sort;
+use lazaret_core::gate::Shut;
 use lazaret_core::limits;
 use lazaret_core::replay::ReplayRule;
 use lazaret_core::time::Time;
@@ -157,14 +158,30 @@ async fn replay(app: &App, rule: &ReplayRule) -> Result<Progress, StoreError> {
         return Ok(Progress::Idle);
     }
     let full = letters.len() == limits::REPLAYS_PER_WRITE;
-    let wish = Replay { rule: rule.name.clone(), max_replays: rule.max_replays, letters, at: now };
+    let (category, max_replays) = (rule.category, rule.max_replays);
+    let wish = Replay { rule: rule.name.clone(), category, max_replays, letters, at: now };
     let outcomes = app.store.replay(wish).await?;
+    tell_refused(rule, &outcomes);
     let done = outcomes.iter().filter(|outcome| **outcome == Replayed::Done).count();
     if done > 0 {
         let name = rule.name.as_str();
         tracing::info!(rule = name, letters = done, "replay rule {name} put {done} letters back");
     }
     Ok(if full && done > 0 { Progress::More } else { Progress::Idle })
+}
+
+/// Logs why letters that match a rule are not redriven by it.
+fn tell_refused(rule: &ReplayRule, outcomes: &[Replayed]) {
+    let mut refused: BTreeMap<Shut, u64> = BTreeMap::new();
+    for outcome in outcomes {
+        if let Replayed::Shut(shut) = outcome {
+            *refused.entry(*shut).or_default() += 1;
+        }
+    }
+    let name = rule.name.as_str();
+    for (shut, letters) in refused {
+        tracing::info!(rule = name, letters, "replay rule {name} leaves {letters} letters: {shut}");
+    }
 }
 
 /// How long no letter will be due, as far as it is known now. Letters that die meanwhile are not, so nobody should wait
@@ -197,6 +214,7 @@ pub async fn until_due(app: &App) -> Result<Option<Duration>, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use lazaret_core::class::Category;
     use lazaret_core::duration::Length;
     use lazaret_core::filter::Filter;
 
@@ -211,7 +229,7 @@ mod tests {
             max_replays: 1,
             enabled: true,
             cause: cause.map(str::to_owned),
-            category: None,
+            category: Category::Infrastructure,
         };
         for (need, cause, in_force) in [
             (Need::Nothing, None, true),

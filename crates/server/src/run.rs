@@ -341,6 +341,7 @@ pub(crate) async fn reload_on_hangup(
 
 #[cfg(test)]
 mod tests {
+    use lazaret_core::class::Category;
     use lazaret_core::duration::Length;
     use lazaret_core::filter::Filter;
     use lazaret_core::id::HoldId;
@@ -396,7 +397,7 @@ mod tests {
             max_replays: 1,
             enabled: true,
             cause: None,
-            category: None,
+            category: Category::Infrastructure,
         };
         let config = Config { replay_rules: vec![rule], ..Config::default() };
         let app = App::new(store.clone(), config, Clock::System, false).await.unwrap();

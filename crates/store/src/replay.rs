@@ -1,6 +1,8 @@
 //! Replays: letters that a standing rule puts back by itself, each at most so many times.
 
+use lazaret_core::class::Category;
 use lazaret_core::filter::Filter;
+use lazaret_core::gate::Shut;
 use lazaret_core::id::LetterId;
 use lazaret_core::lifecycle::Refused;
 use lazaret_core::time::Time;
@@ -21,6 +23,8 @@ pub struct ReplayQuery {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replay {
     pub rule: String,
+    /// The category of the rule, which is a standing RCA: the gate is asked for each letter.
+    pub category: Category,
     pub max_replays: u32,
     /// Letter and life, as they were found.
     pub letters: Vec<(LetterId, u32)>,
@@ -36,6 +40,8 @@ pub enum Replayed {
     /// It moved since it was found.
     Moved,
     Refused(Refused),
+    /// The gate is shut for the rule: by the class of the letter, or by what a person found out about its incident.
+    Shut(Shut),
     NoWayBack,
 }
 

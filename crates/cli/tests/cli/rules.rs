@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::running::{Desk, Server};
 
-const OFF: &str = "[[replay_rules]]\nname = 'nightly'\nfilter = 'queue:q'\ndelay = '0s'\nmax_replays = 1\nenabled = false\n";
+const OFF: &str = "[[replay_rules]]\nname = 'nightly'\nfilter = 'queue:q'\ndelay = '0s'\nmax_replays = 1\ncategory = 'infrastructure'\nenabled = false\n";
 
 fn named(server: &Server, name: &str) -> Value {
     let rules = server.json(&["rules"]);

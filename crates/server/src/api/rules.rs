@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
-use lazaret_core::class::Category;
 use lazaret_store::page::Total;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,9 +43,9 @@ pub(crate) struct ReplayRuleBody {
     pub blocked: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub category: Option<&'static str>,
+    /// infrastructure or contract
+    #[schema(value_type = String)]
+    pub category: &'static str,
     /// Letters put back so far.
     pub replayed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +136,7 @@ async fn body(app: &App, state: RuleState) -> Result<ReplayRuleBody, Problem> {
         enabled_by: enabled_by.name(),
         blocked,
         cause: rule.cause,
-        category: rule.category.map(Category::name),
+        category: rule.category.name(),
         replayed,
         last_replayed_at: last_replayed_at.map(|at| at.to_string()),
         waiting,

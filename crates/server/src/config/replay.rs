@@ -12,7 +12,7 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Problems, quoted};
 use super::value;
 
-const REQUIRED: [&str; 4] = ["name", "filter", "delay", "max_replays"];
+const REQUIRED: [&str; 5] = ["name", "filter", "delay", "max_replays", "category"];
 
 /// The rules in their order; bad ones are reported and left out.
 pub(super) fn rules(settings: &Settings, problems: &mut Problems) -> Vec<ReplayRule> {
@@ -38,9 +38,18 @@ pub(super) fn rules(settings: &Settings, problems: &mut Problems) -> Vec<ReplayR
 
 fn rule(entry: &Entry, problems: &mut Problems) -> Option<ReplayRule> {
     for key in REQUIRED {
-        if !entry.settings.contains_key(key) {
-            problems.add(entry.place.clone(), &entry.path, format!("{key} is missing"));
+        if entry.settings.contains_key(key) {
+            continue;
         }
+        let message = match key {
+            "category" => {
+                "category is missing; a rule is a standing RCA, so say what kind of failure it is about: \
+                           \"infrastructure\" or \"contract\""
+                    .to_owned()
+            }
+            key => format!("{key} is missing"),
+        };
+        problems.add(entry.place.clone(), &entry.path, message);
     }
     let name = scalar(entry, "name", name, problems);
     let filter = filter(entry, problems);
@@ -57,7 +66,7 @@ fn rule(entry: &Entry, problems: &mut Problems) -> Option<ReplayRule> {
         max_replays: max_replays?,
         enabled: enabled.unwrap_or(true),
         cause,
-        category,
+        category: category?,
     })
 }
 
@@ -99,11 +108,12 @@ fn category(text: &str) -> Result<Category, String> {
         Some(Category::PoisonPill) => {
             Err("\"poison_pill\" is never put back by itself: discard such letters".to_owned())
         }
-        Some(category) => Ok(category),
-        None => {
-            let known = Category::ALL.map(Category::name).join(", ");
-            Err(format!("{} is not a category; known are {known}", quoted(text)))
+        Some(Category::Business) => {
+            Err("\"business\" letters are redriven by the decision of an approver, never by a rule"
+                .to_owned())
         }
+        Some(category @ (Category::Infrastructure | Category::Contract)) => Ok(category),
+        None => Err(format!("{} is not a category; write \"infrastructure\" or \"contract\"", quoted(text))),
     }
 }
 
@@ -152,7 +162,13 @@ mod tests {
     use crate::config::Config;
     use crate::config::tests::load_text;
 
-    const GOOD: [&str; 4] = ["name = 'r'", "filter = 'queue:q'", "delay = 'PT1H'", "max_replays = 3"];
+    const GOOD: [&str; 5] = [
+        "name = 'r'",
+        "filter = 'queue:q'",
+        "delay = 'PT1H'",
+        "max_replays = 3",
+        "category = 'infrastructure'",
+    ];
 
     /// A good rule whose line for the same key is another one.
     fn with(line: &str) -> String {
@@ -169,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_rule_is_read_as_the_specification_writes_it_and_as_we_do() {
-        let text = "[[replay_rules]]\nname = 'retry-connection-errors'\ndelay = 'PT1H'\nmax_replays = 3\nenabled = true\n";
+        let text = "[[replay_rules]]\nname = 'retry-connection-errors'\ndelay = 'PT1H'\nmax_replays = 3\nenabled = true\n\
+                    category = 'infrastructure'\n";
         let as_table =
             load_text(&format!("{text}[replay_rules.filter]\nerror_type = 'ConnectionError'\nqueue = 'q'\n"));
         let as_text = load_text(&format!("{text}filter = 'error:ConnectionError queue:q'\n"));
@@ -177,7 +194,7 @@ mod tests {
         assert_eq!(rule, only_rule(as_text.unwrap()));
         assert_eq!(rule.filter.to_string(), "queue:q error:ConnectionError");
         assert_eq!((rule.delay.ms(), rule.max_replays, rule.enabled), (3_600_000, 3, true));
-        assert_eq!((rule.cause, rule.category), (None, None));
+        assert_eq!((rule.cause, rule.category), (None, Category::Infrastructure));
     }
 
     #[test]
@@ -191,9 +208,9 @@ mod tests {
     fn what_is_left_out_or_said_otherwise() {
         let rule = only_rule(load_text(&with("delay = '0s'")).unwrap());
         assert!(rule.enabled && rule.delay.ms() == 0);
-        let more = "enabled = false\ncause = 'the bank restarts'\ncategory = 'infrastructure'";
-        let rule = only_rule(load_text(&format!("{}{more}\n", with("delay = '24h'"))).unwrap());
-        assert_eq!((rule.enabled, rule.category), (false, Some(Category::Infrastructure)));
+        let more = "enabled = false\ncause = 'the bank restarts'";
+        let rule = only_rule(load_text(&format!("{}{more}\n", with("category = 'contract'"))).unwrap());
+        assert_eq!((rule.enabled, rule.category), (false, Category::Contract));
         assert_eq!(rule.cause.as_deref(), Some("the bank restarts"));
     }
 
@@ -227,7 +244,11 @@ mod tests {
             ("enabled = 'yes'", "expected true or false"),
             ("cause = ' '", "replay_rules[0].cause: is empty"),
             ("category = 'poison_pill'", "\"poison_pill\" is never put back by itself"),
-            ("category = 'weather'", "\"weather\" is not a category; known are infrastructure"),
+            ("category = 'business'", "\"business\" letters are redriven by the decision of an approver"),
+            (
+                "category = 'weather'",
+                "\"weather\" is not a category; write \"infrastructure\" or \"contract\"",
+            ),
             ("every = '5m'", "unknown key \"every\""),
         ];
         for (line, expected) in cases {

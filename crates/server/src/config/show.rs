@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_core::class::Category;
 use lazaret_core::duration::Length;
 use lazaret_core::fingerprint::{FingerprintRule, RuleEffect};
 use lazaret_core::pattern::Pattern;
@@ -137,8 +136,7 @@ struct ShownReplayRule<'a> {
     enabled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    category: Option<&'static str>,
+    category: &'static str,
 }
 
 #[derive(Serialize)]
@@ -237,7 +235,7 @@ fn replay_rule(rule: &ReplayRule) -> ShownReplayRule<'_> {
         max_replays: rule.max_replays,
         enabled: rule.enabled,
         cause: rule.cause.as_deref(),
-        category: rule.category.map(Category::name),
+        category: rule.category.name(),
     }
 }
 

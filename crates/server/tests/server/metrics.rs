@@ -107,7 +107,7 @@ fn labels(text: &str) {
 fn rules() -> Config {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lazaret.toml");
-    let rule = "[[replay_rules]]\nname = 'r'\nfilter = 'queue:replayed'\ndelay = '0s'\nmax_replays = 1\n";
+    let rule = "[[replay_rules]]\nname = 'r'\nfilter = 'queue:replayed'\ndelay = '0s'\nmax_replays = 1\ncategory = 'infrastructure'\n";
     std::fs::write(&path, rule).unwrap();
     config::load(Some(&path), [], Overrides::default()).unwrap()
 }

@@ -24,7 +24,7 @@ async fn server(rules: &str) -> TestApp {
 }
 
 fn rule(name: &str, rest: &str) -> String {
-    format!("[[replay_rules]]\nname = '{name}'\n{rest}\n")
+    format!("[[replay_rules]]\nname = '{name}'\ncategory = 'infrastructure'\n{rest}\n")
 }
 
 /// Connection errors go back after an hour, twice.
@@ -216,7 +216,7 @@ async fn a_rule_that_does_not_exist_cannot_be_switched() {
 async fn the_list_shows_each_rule_whole() {
     let text = rule(
         "whole",
-        "filter = { queue = ['q', 'r'], error_type = 'Conn*', not = { type = 'x' } }\ndelay = '90m'\nmax_replays = 3\ncause = 'the bank restarts at night'\ncategory = 'infrastructure'",
+        "filter = { queue = ['q', 'r'], error_type = 'Conn*', not = { type = 'x' } }\ndelay = '90m'\nmax_replays = 3\ncause = 'the bank restarts at night'",
     );
     let app = server(&[text, connections()].concat()).await;
     let rules = app.get("/api/v1/rules/replay").await.expect(200);
@@ -248,6 +248,26 @@ async fn a_replay_is_told_on_both_event_routes_with_its_rule() {
     assert_eq!((&event["data"]["queue"], &event["data"]["job_type"]), (&json!("q"), &json!("mail.send")));
     let own = app.get("/api/v1/events?after=0&kind=dead_letter.replayed").await.expect(200);
     assert!(own.to_string().contains("at-once"), "{own}");
+}
+
+#[tokio::test]
+async fn a_rule_leaves_what_it_is_no_rca_for() {
+    let app = server(&rule("all", "filter = 'queue:*'\ndelay = '0s'\nmax_replays = 9")).await;
+    let poison = dead(&app, "a", "JSONDecodeError").await;
+    let business = dead(&app, "b", "NotFoundError").await;
+    let diagnosed = dead(&app, "c", "Boom").await;
+    let letters = app.get("/api/v1/dead-letters?source=jobs&queue=c").await.expect(200);
+    let incident = letters["items"][0]["incidentId"].as_str().unwrap();
+    let rca = json!({"category": "poison_pill", "rootCause": "it is cut off", "remediation": "discard it"});
+    app.post(&format!("/api/v1/incidents/{incident}/rca"), &rca).await.expect(200);
+    tick(&app).await;
+    for one in [&poison, &business, &diagnosed] {
+        assert_eq!(state(&app, one).await, "discarded", "{}", job(&app, one).await);
+    }
+    let other = dead(&app, "d", "Bang").await;
+    tick(&app).await;
+    assert_eq!(state(&app, &other).await, "available");
+    app.check().await;
 }
 
 #[tokio::test]

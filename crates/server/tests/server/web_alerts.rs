@@ -81,7 +81,7 @@ async fn a_paused_redrive_is_told_with_its_reason() {
 
 #[tokio::test]
 async fn queues_rules_and_files_that_need_somebody_are_told() {
-    let rules = "[jobs]\ngovernance = 'required'\n[[replay_rules]]\nname = 'idle'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\n";
+    let rules = "[jobs]\ngovernance = 'required'\n[[replay_rules]]\nname = 'idle'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\ncategory = 'infrastructure'\n";
     let app = TestApp::with(configured(rules), Mode::Real).await;
     app.post("/ojs/v1/jobs", &json!({"type": "a.b", "args": [], "options": {"queue": "mail"}}))
         .await

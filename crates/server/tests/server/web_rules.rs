@@ -48,7 +48,7 @@ async fn without_rules_each_tab_says_how_to_make_one() {
 #[tokio::test]
 async fn a_replay_rule_is_shown_with_what_it_did_and_switched() {
     let rules = "[[replay_rules]]\nname = 'connections'\nfilter = { error_type = 'ConnectionError' }\n\
-                 delay = 'PT1H'\nmax_replays = 2\ncause = 'a <b>partner</b> sleeps'\n";
+                 delay = 'PT1H'\nmax_replays = 2\ncategory = 'infrastructure'\ncause = 'a <b>partner</b> sleeps'\n";
     let app = TestApp::with(configured(rules), Mode::Real).await;
     let browser = Browser::default();
     dead(&app, "q", "mail.send", "ConnectionError").await;
@@ -84,7 +84,7 @@ async fn a_replay_rule_is_shown_with_what_it_did_and_switched() {
 
 #[tokio::test]
 async fn a_rule_that_may_not_act_says_why() {
-    let rules = "[jobs]\ngovernance = 'required'\n[[replay_rules]]\nname = 'r'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\n";
+    let rules = "[jobs]\ngovernance = 'required'\n[[replay_rules]]\nname = 'r'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\ncategory = 'infrastructure'\n";
     let app = TestApp::with(configured(rules), Mode::Real).await;
     let text = page(&app, "/rules").await;
     assert!(text.contains("does nothing") && text.contains("names no cause"), "{text}");
@@ -251,7 +251,7 @@ async fn a_hold_that_is_refused_keeps_what_was_typed() {
 
 #[tokio::test]
 async fn who_only_looks_and_who_forges_change_nothing() {
-    let rules = "[[replay_rules]]\nname = 'r'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\n";
+    let rules = "[[replay_rules]]\nname = 'r'\nfilter = 'error:A'\ndelay = 'PT1H'\nmax_replays = 1\ncategory = 'infrastructure'\n";
     let mut app = TestApp::with(configured(rules), Mode::Real).await;
     letter(&app, "a").await;
     let placed =

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use lazaret_core::filter::Filter;
+use lazaret_core::gate::pass_rule;
 use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::lifecycle::Status;
@@ -28,6 +29,7 @@ use super::cell::{At, Cells, Uid, clean};
 use super::conn::{Binds, Conn};
 use super::events::{self, NewEvent};
 use super::filter::Where;
+use super::incidents;
 use super::jobs::retry::{Asked, retry_all};
 use super::redrives::doors::{self, Door};
 use super::writer::Write;
@@ -257,6 +259,9 @@ async fn replay(
 ) -> Result<Vec<Replayed>, StoreError> {
     let mut found = hold(write, letters).await?;
     let counts = counts(write, letters, &replay.rule).await?;
+    let ids: Vec<LetterId> = letters.iter().map(|(letter, _)| *letter).collect();
+    let causes = incidents::letter_causes(&write.conn, &ids).await?;
+    let gate = |letter: &LetterId| pass_rule(replay.category, causes.get(letter)?.cause).err();
     let until = Instant::now() + Duration::from_millis(limits::DECISION_MS_MAX);
     let mut outcomes = Vec::with_capacity(letters.len());
     let mut done: Vec<Uid> = Vec::new();
@@ -269,7 +274,10 @@ async fn replay(
         let outcome = match found.get(letter).filter(|found| found.life == *life && found.pending) {
             None => Replayed::Moved,
             Some(_) if before.by_rule >= u64::from(replay.max_replays) => Replayed::Spent,
-            Some(found) => replay_one(write, replay, *letter, found, before.in_all + 1).await?,
+            Some(found) => match gate(letter) {
+                Some(shut) => Replayed::Shut(shut),
+                None => replay_one(write, replay, *letter, found, before.in_all + 1).await?,
+            },
         };
         if outcome == Replayed::Done {
             found.remove(letter);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use lazaret_core::filter::Filter;
+use lazaret_core::gate::pass_rule;
 use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::lifecycle::Status;
@@ -22,6 +23,7 @@ use serde_json::json;
 use super::audit::{self, NewEntry};
 use super::events::{self, NewEvent};
 use super::filter::Where;
+use super::incidents;
 use super::jobs::follow::retry;
 use super::redrives::doors::{self, Door, Passage};
 use super::scan::Scanner;
@@ -322,6 +324,11 @@ fn replay_one(
     let counts = counts(write, letter, &replay.rule)?;
     if counts.by_rule >= u64::from(replay.max_replays) {
         return Ok(Replayed::Spent);
+    }
+    if let Some(cause) = incidents::letter_cause(write.conn, letter)?
+        && let Err(shut) = pass_rule(replay.category, cause.cause)
+    {
+        return Ok(Replayed::Shut(shut));
     }
     let job = if source == SOURCE { JobId::parse(&event).ok() } else { None };
     let Some(job) = job else { return Ok(Replayed::NoWayBack) };

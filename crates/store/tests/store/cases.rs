@@ -309,6 +309,7 @@ macro_rules! store_cases {
                 gate::a_refused_letter_is_not_overtaken_by_the_next_of_its_key,
                 gate::a_governed_retry_of_a_job_asks_the_gate_and_moves_its_incident,
                 gate::a_governed_retry_leaves_the_fix_to_the_letters_that_wait,
+                gate::a_rule_asks_the_class_of_the_letter_and_what_people_found_out,
                 regressions::letters_that_end_and_wait_again_do_not_bring_a_disproved_fix_back,
                 regressions::a_fix_of_another_category_is_none,
                 regressions::a_relapsed_canary_closes_the_gate_at_once,

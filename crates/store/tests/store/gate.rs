@@ -1,15 +1,18 @@
 //! Cases: every way of sending letters asks the gate about the incident that the letter is in now.
 
+use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::fingerprint::{Grouping, Parts};
 use lazaret_core::gate::{Governance, Passed, Shut};
-use lazaret_core::id::JobId;
+use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::incident::IncidentState;
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::lifecycle::Status;
+use lazaret_core::rca::Analysis;
 use lazaret_core::redrive::{Outcome, RunState};
-use lazaret_store::incident::IncidentStepped;
+use lazaret_store::incident::{IncidentStep, IncidentStepped};
 use lazaret_store::job::{Changed, LetterEffect};
 use lazaret_store::redrive::{Launched, RedriveQuery};
+use lazaret_store::replay::{Replay, Replayed};
 
 use crate::analyses::{cured, diagnosis, fix, record, state, step};
 use crate::job_letters::{dead, kill, letter as letter_of};
@@ -17,7 +20,7 @@ use crate::jobs::{ack, change, fetch, stored};
 use crate::redrive_runs::{deliver, ids, take, tend};
 use crate::redrives::{frozen, launch_of, letters, outcome, plan, run, unpaced};
 use crate::regroup::{by_message, regroup};
-use crate::rig::{Rig, at, dying};
+use crate::rig::{Rig, at, captured, dying};
 
 pub async fn a_letter_is_judged_by_its_own_incident_whatever_its_plan_says(rig: &mut Rig) {
     let mut other = dying("a", at(0));
@@ -125,4 +128,43 @@ pub async fn a_governed_retry_leaves_the_fix_to_the_letters_that_wait(rig: &mut 
     let redrive = rig.store().redrives(query).await.unwrap().remove(0);
     assert_eq!(tend(rig, redrive.id, 5_300).await.state, RunState::Done);
     assert_eq!(state(rig, id).await, IncidentState::Fixed);
+}
+
+async fn replay(rig: &Rig, category: Category, letter: LetterId, ms: i64) -> Replayed {
+    let life = rig.letter(letter).await.life;
+    let letters = vec![(letter, life)];
+    let replay = Replay { rule: "r".into(), category, max_replays: 9, letters, at: at(ms) };
+    rig.store().replay(replay).await.unwrap().remove(0)
+}
+
+pub async fn a_rule_asks_the_class_of_the_letter_and_what_people_found_out(rig: &mut Rig) {
+    let infrastructure = Category::Infrastructure;
+    for (class, expected) in [
+        (ErrorClass::Malformed, Some(Shut::Poison)),
+        (ErrorClass::Business, Some(Shut::DecisionRequired)),
+        (ErrorClass::NotFound, Some(Shut::DecisionRequired)),
+        (ErrorClass::Validation, None),
+        (ErrorClass::Unknown, None),
+    ] {
+        // All are in one incident: what counts is the class of the letter.
+        let mut admitted = rig.admit(captured(class.name()), at(0));
+        admitted.class = class;
+        let id = rig.insert(vec![admitted]).await[0].letter;
+        // None is a job, so nothing is put back where the gate is open.
+        let expected = expected.map_or(Replayed::NoWayBack, Replayed::Shut);
+        assert_eq!(replay(rig, infrastructure, id, 1_000).await, expected, "{class:?}");
+        assert_eq!(rig.letter(id).await.status, Status::Pending);
+    }
+    let job = dead(rig).await;
+    let letter = letter_of(rig, job).await.letter;
+    let rca = |category| IncidentStep::Diagnose(Analysis::new(category, "it is broken", "none").unwrap());
+    step(rig, letter.incident, rca(Category::PoisonPill), 3_000).await;
+    assert_eq!(replay(rig, infrastructure, letter.id, 3_100).await, Replayed::Shut(Shut::Poison));
+    step(rig, letter.incident, rca(Category::Business), 3_200).await;
+    assert_eq!(replay(rig, infrastructure, letter.id, 3_300).await, Replayed::Shut(Shut::DecisionRequired));
+    step(rig, letter.incident, rca(Category::Contract), 3_400).await;
+    assert_eq!(replay(rig, infrastructure, letter.id, 3_500).await, Replayed::Shut(Shut::FixRequired));
+    assert_eq!(rig.letter(letter.id).await.status, Status::Pending);
+    step(rig, letter.incident, rca(infrastructure), 3_600).await;
+    assert_eq!(replay(rig, infrastructure, letter.id, 3_700).await, Replayed::Done);
 }

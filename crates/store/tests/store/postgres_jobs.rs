@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use lazaret_core::class::Category;
 use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
@@ -344,7 +345,13 @@ async fn a_letter_that_both_put_back_is_put_back_once() {
                 if Arc::ptr_eq(&store, &first) {
                     letters.reverse();
                 }
-                let replay = Replay { rule: "r".into(), max_replays: 1_000, letters, at: at(ms) };
+                let replay = Replay {
+                    rule: "r".into(),
+                    category: Category::Infrastructure,
+                    max_replays: 1_000,
+                    letters,
+                    at: at(ms),
+                };
                 async move { store.replay(replay).await.unwrap() }
             })
             .await;

@@ -1,5 +1,6 @@
 //! Cases: a list is frozen, planned and launched, and every way of putting letters back leaves a redrive.
 
+use lazaret_core::class::Category;
 use lazaret_core::filter::Filter;
 use lazaret_core::gate::{Governance, Passed, Shut};
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
@@ -434,7 +435,13 @@ pub async fn bulk_retries_and_rules_leave_a_redrive(rig: &mut Rig) {
     rig.done(letter, Verb::Reopen, at(6_000)).await;
     let rule = async |ms: i64| {
         let life = rig.letter(letter).await.life;
-        let replay = Replay { rule: "r".into(), max_replays: 5, letters: vec![(letter, life)], at: at(ms) };
+        let replay = Replay {
+            rule: "r".into(),
+            category: Category::Infrastructure,
+            max_replays: 5,
+            letters: vec![(letter, life)],
+            at: at(ms),
+        };
         rig.store().replay(replay).await.unwrap();
     };
     rule(7_000).await;

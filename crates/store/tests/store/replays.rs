@@ -1,5 +1,6 @@
 //! Cases: a rule puts letters back, each so many times and no more, and says so.
 
+use lazaret_core::class::Category;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::job::Job;
@@ -31,7 +32,13 @@ async fn replay(
     letters: &[(LetterId, u32)],
     ms: i64,
 ) -> Vec<Replayed> {
-    let replay = Replay { rule: rule.into(), max_replays, letters: letters.to_vec(), at: at(ms) };
+    let replay = Replay {
+        rule: rule.into(),
+        category: Category::Infrastructure,
+        max_replays,
+        letters: letters.to_vec(),
+        at: at(ms),
+    };
     rig.store().replay(replay).await.unwrap()
 }
 
@@ -232,7 +239,13 @@ pub async fn two_ticks_race_and_a_letter_is_put_back_once(rig: &mut Rig) {
     for n in 0..4 {
         let (store, letters) = (rig.shared(), letters.clone());
         ticks.spawn(async move {
-            let replay = Replay { rule: format!("r{n}"), max_replays: 3, letters, at: at(60_000) };
+            let replay = Replay {
+                rule: format!("r{n}"),
+                category: Category::Infrastructure,
+                max_replays: 3,
+                letters,
+                at: at(60_000),
+            };
             store.replay(replay).await.unwrap()
         });
     }

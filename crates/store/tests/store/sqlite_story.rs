@@ -1,5 +1,6 @@
 //! A short story told to the embedded store, and every row that is left of it.
 
+use lazaret_core::class::Category;
 use lazaret_core::letter::Captured;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::Verb;
@@ -59,7 +60,16 @@ async fn every_row_of_a_short_story_of_jobs() {
     store.switch_rule("night".into(), true, ana(), at(7)).await.unwrap();
     let letter = store.letter_of_job(ids[0]).await.unwrap().unwrap().letter.id;
     let letters = vec![(letter, 1)];
-    store.replay(Replay { rule: "night".into(), max_replays: 1, letters, at: at(60_000) }).await.unwrap();
+    store
+        .replay(Replay {
+            rule: "night".into(),
+            category: Category::Infrastructure,
+            max_replays: 1,
+            letters,
+            at: at(60_000),
+        })
+        .await
+        .unwrap();
     fetch(&rig, &["default"], 1, at(60_001)).await;
     insta::assert_snapshot!("story_of_jobs", rig.dump().await);
 }
