@@ -47,12 +47,19 @@ pub fn page(
     life::redrives(&mut page, &rest.redrives, now);
     life::timeline(&mut page, &rest.timeline, now);
     let mut steps: Vec<(String, &str)> = Vec::new();
-    let running =
+    let unfinished =
         rest.redrives.iter().find(|redrive| redrive.launched_at.is_some() && redrive.finished_at.is_none());
-    match running {
-        Some(redrive) => {
-            steps.push((format!("lazaret redrive watch {}", redrive.id), "the redrive under way"))
+    match unfinished.map(|redrive| (redrive.state.as_str(), &redrive.id)) {
+        // What keeps it from being resumed comes first.
+        Some(("stopped", id)) => {
+            steps.extend(rest.next.as_ref().and_then(|_| next_step(incident, rest)));
+            steps.push((format!("lazaret redrive show {id}"), "the stopped redrive"));
         }
+        Some(("paused", id)) => {
+            steps.extend(rest.next.as_ref().and_then(|_| next_step(incident, rest)));
+            steps.push((format!("lazaret redrive show {id}"), "the paused redrive"));
+        }
+        Some((_, id)) => steps.push((format!("lazaret redrive watch {id}"), "the running redrive")),
         None => steps.extend(next_step(incident, rest)),
     }
     steps.extend([(format!("lazaret ls incident:{}", incident.id), "its letters")]);
@@ -237,7 +244,10 @@ mod tests {
     use clap::ColorChoice;
 
     fn shown(width: u16) -> String {
-        let text = include_str!("incident.json");
+        shown_as(include_str!("incident.json"), width)
+    }
+
+    fn shown_as(text: &str, width: u16) -> String {
         let incident: Incident = serde_json::from_str(text).unwrap();
         let rest: IncidentRest = serde_json::from_str(text).unwrap();
         let screen = Screen::new(Format::Text, ColorChoice::Never).of_width(width);
@@ -251,6 +261,30 @@ mod tests {
         let text = shown(100);
         assert!(!text.contains('\u{1b}'));
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_redrive_is_named_by_its_state() {
+        for (state, command, purpose) in [
+            ("running", "watch", "the running redrive"),
+            ("verifying", "watch", "the running redrive"),
+            ("paused", "show", "the paused redrive"),
+            ("stopped", "show", "the stopped redrive"),
+        ] {
+            let text = include_str!("incident.json")
+                .replace("\"state\": \"running\"", &format!("\"state\": \"{state}\""))
+                .replace(
+                    "\"next\": null",
+                    r#""next": {"code": "rca_required", "reason": "it regressed", "hint": "revise it"}"#,
+                );
+            let text = shown_as(&text, 100);
+            assert!(
+                text.contains(&format!("lazaret redrive {command} ")) && text.contains(purpose),
+                "{text}"
+            );
+            // What opens the gate again is named beside a redrive that cannot go on.
+            assert_eq!(text.contains("lazaret incident diagnose"), command == "show", "{state}: {text}");
+        }
     }
 
     #[test]
