@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use lazaret_server::config::{Config, Overrides};
 
 use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
 use crate::commands::completions::CompletionsArgs;
-use crate::commands::config::ConfigCommand;
+use crate::commands::config::{self, ConfigCommand};
 use crate::commands::decide::{DecideArgs, RestoreArgs};
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -41,6 +44,7 @@ use crate::commands::suggest::SuggestArgs;
 use crate::commands::tail::TailArgs;
 use crate::commands::token::TokenCommand;
 use crate::commands::workers::WorkersArgs;
+use crate::failure::Failure;
 use crate::output::Format;
 
 /// Lazaret keeps dead letters: what failed, whole, with why, until somebody decides.
@@ -56,7 +60,14 @@ pub struct Cli {
 impl Cli {
     /// Reads the words of a command line, the name of the program first; clap ends the process on a wrong one.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Cli {
-        Cli::parse_from(mark_excluding(words.into_iter().collect()))
+        let matches = Cli::command().get_matches_from(mark_excluding(words.into_iter().collect()));
+        let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        cli.global.url_from = match matches.value_source("url") {
+            Some(ValueSource::CommandLine) => UrlFrom::Flag,
+            Some(ValueSource::EnvVariable) => UrlFrom::Environment,
+            _ => UrlFrom::Default,
+        };
+        cli
     }
 }
 
@@ -111,6 +122,9 @@ pub struct Global {
     )]
     pub url: String,
 
+    #[arg(skip)]
+    pub url_from: UrlFrom,
+
     /// Access token; the environment is the safer place, other users can see command lines
     #[arg(long, global = true, env = "LAZARET_TOKEN", hide_env_values = true, help_heading = "Server")]
     token: Option<Secret>,
@@ -132,6 +146,64 @@ impl Global {
     /// The token, unless it is empty, as a variable that was only declared is.
     pub fn token(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.0.trim()).filter(|token| !token.is_empty())
+    }
+}
+
+/// Who named the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UrlFrom {
+    /// Nobody: it is the default address.
+    #[default]
+    Default,
+    Environment,
+    Flag,
+}
+
+/// Which store a command that can do without a server works on.
+#[derive(Args, Debug)]
+pub struct StoreArgs {
+    /// Data folder of the store to work on
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Store to work on: postgres://…
+    #[arg(long, value_name = "URL")]
+    store: Option<Secret>,
+    /// Configuration file that names the store to work on
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What a command that can do without a server works on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The server that was named, and nothing else.
+    Server,
+    /// The store that was named, whatever server answers elsewhere.
+    Store,
+    /// Nothing was named: the default server, or the default store if none answers.
+    Default,
+}
+
+impl StoreArgs {
+    /// Returns what was named. A flag beats the environment; two flags that name different things are refused.
+    pub fn target(&self, url: UrlFrom) -> Result<Target, Failure> {
+        let names_a_store = self.data.is_some() || self.store.is_some() || self.config.is_some();
+        match (names_a_store, url) {
+            (true, UrlFrom::Flag) => Err(Failure::misuse("--url names a server, the other flag a store")
+                .hint("give one of --url, --data, --store and --config")),
+            (true, UrlFrom::Environment | UrlFrom::Default) => Ok(Target::Store),
+            (false, UrlFrom::Flag | UrlFrom::Environment) => Ok(Target::Server),
+            (false, UrlFrom::Default) => Ok(Target::Default),
+        }
+    }
+
+    /// The configuration of the store, with the data folder as an absolute path.
+    pub fn load(self) -> Result<Config, Failure> {
+        let store = self.store.map(Secret::into_text);
+        let overrides = Overrides { data: self.data, store, ..Overrides::default() };
+        let mut config = config::load(self.config, overrides)?;
+        config.data = std::path::absolute(&config.data).unwrap_or(config.data);
+        Ok(config)
     }
 }
 
@@ -261,7 +333,6 @@ pub enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
@@ -273,6 +344,27 @@ mod tests {
         let cli = Cli::parse_from(["lazaret", "--token", "lzr_secret", "stats"]);
         assert_eq!(cli.global.token(), Some("lzr_secret"));
         assert!(!format!("{cli:?}").contains("lzr_secret"));
+    }
+
+    #[test]
+    fn what_is_named_on_the_command_line_decides() {
+        let target = |words: &[&str]| {
+            let cli = Cli::read(["lazaret"].iter().chain(words).map(OsString::from));
+            let Command::Token(TokenCommand::New(args)) = cli.command else { panic!("not token new") };
+            args.on.target(cli.global.url_from).map_err(|refused| refused.to_string())
+        };
+        let new = ["token", "new", "--name", "me", "--role", "admin"];
+        let with = |more: &[&str]| target(&[&new, more].concat());
+        assert_eq!(with(&[]), Ok(Target::Default));
+        for names_a_store in [["--data", "d"], ["--store", "postgres://h/d"], ["--config", "c.toml"]] {
+            assert_eq!(with(&names_a_store), Ok(Target::Store));
+            let both = with(&[&names_a_store[..], &["--url", "http://h"]].concat());
+            assert!(both.is_err(), "{both:?}");
+        }
+        assert_eq!(with(&["--url", "http://h"]), Ok(Target::Server));
+        assert_eq!(target(&[&["--url", "http://h"], &new[..]].concat()), Ok(Target::Server));
+        let on = StoreArgs { data: Some("d".into()), store: None, config: None };
+        assert_eq!(on.target(UrlFrom::Environment).ok(), Some(Target::Store), "a flag beats the environment");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod streaming;
 use std::fmt;
 use std::time::Duration;
 
+use lazaret_server::access::NO_TOKEN_IN_FORCE;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{StatusCode, Url};
 use serde::Deserialize;
@@ -88,7 +89,9 @@ impl Problem {
             return Some(hint);
         }
         match (self.code.as_str(), self.count) {
-            ("unauthorized", _) => {
+            ("unauthorized", _)
+                if !self.hint.as_ref().is_some_and(|hint| hint.starts_with(NO_TOKEN_IN_FORCE)) =>
+            {
                 Some("pass one with --token or LAZARET_TOKEN; `lazaret token new` makes one".into())
             }
             ("forbidden", _) => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
@@ -160,11 +163,6 @@ impl Client {
                 .hint("https needs the root certificates of the system (ca-certificates)")
         })?;
         Ok(Client { http, base })
-    }
-
-    /// Whether the server is on this machine.
-    pub fn is_local(&self) -> bool {
-        is_loopback(&self.base)
     }
 
     pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Answer, ClientError> {

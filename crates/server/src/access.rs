@@ -3,11 +3,15 @@
 //! This is the only place that decides it. Every route is in the table; one that is not is refused.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
+use http::HeaderMap;
 use lazaret_core::id::TokenId;
 use lazaret_store::{Store, StoreError};
 use sha2::{Digest, Sha256};
+
+use crate::config::Config;
+use crate::net::{host_of, is_loopback};
 
 /// What a token's holder is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -318,7 +322,7 @@ pub fn table() -> String {
 pub struct Caller {
     pub name: String,
     pub role: Role,
-    /// By which token: names are not unique. Nothing where no token exists.
+    /// By which token: names are not unique. Nothing for who was let in without one.
     pub token: Option<TokenId>,
 }
 
@@ -330,10 +334,19 @@ pub enum Denied {
 }
 
 /// The tokens in force, kept in memory because every request asks; the store stays the truth.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Access {
-    reach: Reach,
-    tokens: RwLock<Arc<HashMap<[u8; 32], Holder>>>,
+    tokens: RwLock<Arc<Tokens>>,
+    /// Hash of the key that lies in the data folder. It makes tokens and opens nothing else.
+    folder_key: OnceLock<[u8; 32]>,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    /// By hash; only those in force.
+    holders: HashMap<[u8; 32], Holder>,
+    /// Whether a token was ever made: a revoked one counts.
+    ever_made: bool,
 }
 
 /// Whose a token is.
@@ -343,23 +356,43 @@ pub struct Holder {
     pub caller: Caller,
 }
 
-/// From where a server can be reached.
+/// From where a request can come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Only from this machine: without tokens it is open.
+    /// Only from this machine: let in without a token until the first token is made.
     Loopback,
-    /// From others too: without tokens it is shut, also when the last one is revoked while it runs.
+    /// From other machines too, directly or through a proxy: a token is required.
     Abroad,
 }
 
-impl Access {
-    pub fn new(reach: Reach) -> Access {
-        Access { reach, tokens: RwLock::default() }
+/// Headers that proxies add. A proxy on this machine connects from loopback on behalf of anyone.
+const PROXY_HEADERS: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+
+impl Reach {
+    /// Returns `Abroad` if the server listens on another address than loopback, or names a host that only a proxy can
+    /// stand for.
+    pub fn of_config(config: &Config) -> Reach {
+        let hosts = config.allowed_hosts.iter().map(String::as_str).chain([config.listen.as_str()]);
+        Reach::if_loopback(hosts.into_iter().all(|host| is_loopback(host_of(host))))
     }
 
+    /// Returns `Abroad` unless the server is reachable from this machine only and the request shows no trace of a proxy.
+    pub fn of_request(config: &Config, host: &str, headers: &HeaderMap) -> Reach {
+        let direct = !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name));
+        let local = Reach::of_config(config) == Reach::Loopback && is_loopback(host_of(host));
+        Reach::if_loopback(direct && local)
+    }
+
+    const fn if_loopback(loopback: bool) -> Reach {
+        if loopback { Reach::Loopback } else { Reach::Abroad }
+    }
+}
+
+impl Access {
     /// Reads the tokens anew: at the start, after a change, and now and then because another instance may change them.
     pub async fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let mut tokens = HashMap::new();
+        let mut tokens = Tokens::default();
         for token in store.tokens().await? {
             let Some(role) = Role::parse(&token.role) else {
                 return Err(StoreError::Corrupt(format!(
@@ -367,53 +400,71 @@ impl Access {
                     token.id, token.role
                 )));
             };
+            tokens.ever_made = true;
             if token.revoked_at.is_none() {
                 let caller = Caller { name: token.name, role, token: Some(token.id) };
-                tokens.insert(token.hash, Holder { token: token.id, caller });
+                tokens.holders.insert(token.hash, Holder { token: token.id, caller });
             }
         }
         *self.tokens.write().unwrap_or_else(|broken| broken.into_inner()) = Arc::new(tokens);
         Ok(())
     }
 
-    /// Whether everyone is let in: no token exists, and nobody but this machine can ask.
-    pub fn is_open(&self) -> bool {
-        self.reach == Reach::Loopback && !self.has_tokens()
+    /// Returns true if a request of this reach is let in without a token: no token was ever made.
+    pub fn is_open(&self, reach: Reach) -> bool {
+        reach == Reach::Loopback && !self.current().ever_made
     }
 
     pub fn has_tokens(&self) -> bool {
-        !self.current().is_empty()
+        !self.current().holders.is_empty()
     }
 
     /// Finds out who a request comes from, by the token it carries.
-    pub fn admit(&self, token: Option<&str>) -> Result<Caller, Denied> {
-        let tokens = self.current();
-        if tokens.is_empty() && self.reach == Reach::Loopback {
+    pub fn admit(&self, token: Option<&str>, reach: Reach) -> Result<Caller, Denied> {
+        if self.is_open(reach) {
             return Ok(Caller { name: "local".into(), role: Role::Admin, token: None });
         }
         let token = token.ok_or(Denied::NoToken)?;
-        tokens.get(&hash(token)).map(|holder| holder.caller.clone()).ok_or(Denied::UnknownToken)
+        self.holder(&hash(token)).map(|holder| holder.caller).ok_or(Denied::UnknownToken)
+    }
+
+    /// Takes the key that was written to the data folder; only the first one counts.
+    pub(crate) fn set_folder_key(&self, key: &str) {
+        self.folder_key.get_or_init(|| hash(key));
+    }
+
+    /// Returns who holds the key of the data folder, if this is it. Reading the folder proves ownership of the store, so
+    /// its holder may make the token that everybody else needs.
+    pub(crate) fn admit_by_folder_key(&self, key: &str) -> Option<Caller> {
+        let known = self.folder_key.get()? == &hash(key);
+        known.then(|| Caller { name: COMMAND_LINE.into(), role: Role::Admin, token: None })
     }
 
     /// Whose token has this hash, if it is in force. Sessions are asked for in this way with every request: one does not
     /// outlive its token.
     pub fn holder(&self, hash: &[u8; 32]) -> Option<Holder> {
-        self.current().get(hash).cloned()
+        self.current().holders.get(hash).cloned()
     }
 
     /// Whether someone who was let in still would be: a connection that stays open must not outlive its token.
     pub fn still_admits(&self, caller: &Caller) -> bool {
         let tokens = self.current();
-        if tokens.is_empty() {
-            return self.reach == Reach::Loopback;
+        match caller.token {
+            None => !tokens.ever_made,
+            Some(_) => tokens.holders.values().any(|known| known.caller == *caller),
         }
-        tokens.values().any(|known| known.caller == *caller)
     }
 
-    fn current(&self) -> Arc<HashMap<[u8; 32], Holder>> {
+    fn current(&self) -> Arc<Tokens> {
         Arc::clone(&self.tokens.read().unwrap_or_else(|broken| broken.into_inner()))
     }
 }
+
+/// How the hint of a 401 begins while nobody could have a token; the rest says how the first one is made.
+pub const NO_TOKEN_IN_FORCE: &str = "no token is in force";
+
+/// Who makes tokens on the server's own machine, as the audit log names them.
+pub(crate) const COMMAND_LINE: &str = "command line";
 
 /// Tokens are kept and looked up by this alone: 256 random bits need no slower hash.
 pub(crate) fn hash(token: &str) -> [u8; 32] {

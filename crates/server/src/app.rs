@@ -12,7 +12,7 @@ use lazaret_store::entropy::Entropy;
 use lazaret_store::{Store, StoreError};
 use tokio::sync::watch;
 
-use crate::access::{Access, Reach};
+use crate::access::Access;
 use crate::archive::Archive;
 use crate::audit::AuditKey;
 use crate::books::Books;
@@ -22,7 +22,6 @@ use crate::destination::{Destination, Destinations};
 use crate::events::Readers;
 use crate::guesses::Guesses;
 use crate::metrics::Metrics;
-use crate::net::{host_of, is_loopback};
 use crate::retention::Pruner;
 use crate::sources::Sources;
 use crate::web::mood::Moods;
@@ -75,7 +74,6 @@ impl App {
         clock: Clock,
         test_mode: bool,
     ) -> Result<Arc<App>, StoreError> {
-        let reach = if is_loopback(host_of(&config.listen)) { Reach::Loopback } else { Reach::Abroad };
         let metrics = Arc::new(Metrics::new(clock.now()));
         let pruner = Arc::new(Pruner::new(clock.now()));
         let sources = Arc::new(Sources::default().under(&config, &store, &clock));
@@ -90,7 +88,7 @@ impl App {
             config,
             clock,
             entropy: Arc::default(),
-            access: Arc::new(Access::new(reach)),
+            access: Arc::default(),
             test_mode,
             audit_key: None,
             readers: Arc::default(),

@@ -316,6 +316,14 @@ impl Config {
         }
     }
 
+    /// The flag that names this kind of store to a command, with a placeholder: paths and addresses are not for strangers.
+    pub(crate) fn store_flag(&self) -> &'static str {
+        match &self.store {
+            StoreUrl::Embedded => "--data DIR",
+            StoreUrl::Postgres(_) => "--store URL",
+        }
+    }
+
     /// Where the key of the audit log is: beside an embedded store unless said otherwise. A shared store has none by itself,
     /// because every server needs the same.
     pub fn audit_key_file(&self) -> Option<PathBuf> {

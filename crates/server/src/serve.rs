@@ -22,10 +22,11 @@ use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
+use crate::access::Reach;
 use crate::app::App;
 use crate::audit::{self, KeyError};
 use crate::clock::Clock;
-use crate::config::{Config, PostgresUrl};
+use crate::config::{Config, PostgresUrl, StoreUrl};
 use crate::net::{host_of, is_loopback};
 use crate::reload::{Live, Reloading};
 use crate::run;
@@ -123,7 +124,7 @@ where
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(&app.config.listen).await.map_err(failed.clone())?;
     let bound = listener.local_addr().map_err(failed)?;
-    opened.hold(&format!("process {}, serving http://{bound}", std::process::id())).await?;
+    opened.hold(&app, bound).await?;
     greet(&app, bound);
     app.store.drop_unfrozen(opened.abandoned_before(app.clock.now())).await?;
     opened.end_leases(app.clock.now()).await?;
@@ -176,9 +177,19 @@ fn greet(app: &App, bound: SocketAddr) {
     if app.test_mode {
         tracing::warn!("TEST MODE: anyone on this machine can empty this store with one request");
     }
-    if app.access.is_open() {
+    let reach = Reach::of_config(&app.config);
+    if app.access.is_open(reach) {
         tracing::warn!(
             "no tokens exist: everyone on this machine may do everything; `lazaret token new` changes that"
+        );
+    } else if !app.access.has_tokens() {
+        let flag = match &app.config.store {
+            StoreUrl::Embedded => format!("--data {store}"),
+            StoreUrl::Postgres(_) => "--store URL".to_owned(),
+        };
+        tracing::warn!(
+            "no token is in force: every request is refused; make one on this machine with \
+             `lazaret token new --name me --role admin {flag}`"
         );
     }
 }

@@ -2,13 +2,18 @@
 
 pub mod copy;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazaret_core::time::Time;
+use lazaret_store::folder::ServedAt;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::{Store, StoreError};
 
+use crate::app::App;
 use crate::config::{Config, REQUEST_MS_CEILING, StoreUrl};
 use crate::serve::ServeError;
 
@@ -39,13 +44,26 @@ pub async fn open(config: &Config, mode: Mode) -> Result<Opened, ServeError> {
     }
 }
 
+/// The address by which this machine reaches a server that may be bound to all addresses.
+fn near(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
 impl Opened {
-    /// Marks the store as used by a server: an embedded one says by which, and nobody copies a shared one meanwhile.
-    pub(crate) async fn hold(&self, holder: &str) -> Result<(), StoreError> {
-        match &self.embedded {
-            Some(store) => store.describe_holder(holder),
-            None => self.store.lead().await.map(drop),
-        }
+    /// Marks the store as used by a server. An embedded one says in its folder which process serves it where, with a key
+    /// that makes tokens; nobody copies a shared one meanwhile.
+    pub(crate) async fn hold(&self, app: &App, bound: SocketAddr) -> Result<(), StoreError> {
+        let Some(store) = &self.embedded else { return self.store.lead().await.map(drop) };
+        let secret: [u8; 32] = app.entropy.take()?;
+        let key = format!("lzf_{}", URL_SAFE_NO_PAD.encode(secret));
+        app.access.set_folder_key(&key);
+        let holder = format!("process {}, serving http://{bound}", std::process::id());
+        store.describe_server(&holder, &ServedAt { url: format!("http://{}", near(bound)), key })
     }
 
     /// Lists opened before this time and not frozen belong to nobody any more. In a shared store another instance may be

@@ -7,6 +7,35 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
+/// How the server that holds a data folder can be asked by whoever may read the folder.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServedAt {
+    pub url: String,
+    /// Proves to that server that its folder was read, and to the reader that this is the server that holds it.
+    pub key: String,
+}
+
+/// The key is a secret and stays out of logs.
+impl std::fmt::Debug for ServedAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServedAt").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+const URL: &str = "url ";
+const KEY: &str = "key ";
+
+impl ServedAt {
+    /// Reads what the holder of a data folder wrote down; nothing if it serves nobody.
+    pub fn read(folder: &Path) -> Option<ServedAt> {
+        let text = fs::read_to_string(folder.join(LOCK)).ok()?;
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        Some(ServedAt { url: value(URL)?, key: value(KEY)? })
+    }
+}
+
+const LOCK: &str = "lock";
+
 /// A data folder held by this process until it is dropped.
 #[derive(Debug)]
 pub struct DataFolder {
@@ -34,14 +63,15 @@ impl DataFolder {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(path.join("lock"))
+            .open(path.join(LOCK))
             .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                lock.read_to_string(&mut holder).map_err(failed)?;
-                let holder = match holder.trim() {
+                let mut text = String::new();
+                lock.read_to_string(&mut text).map_err(failed)?;
+                // The lines below the first one hold a secret.
+                let holder = match text.lines().next().unwrap_or_default().trim() {
                     "" => "another process".to_owned(),
                     known => known.to_owned(),
                 };
@@ -52,6 +82,12 @@ impl DataFolder {
         let folder = DataFolder { path: path.to_owned(), lock };
         folder.describe(&format!("process {}", std::process::id()))?;
         Ok(folder)
+    }
+
+    /// Writes down who holds the folder and where it can be asked, for whoever comes second.
+    pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
+        let ServedAt { url, key } = served;
+        self.describe(&format!("{holder}\n{URL}{url}\n{KEY}{key}\n"))
     }
 
     /// Writes down who holds the folder, for whoever comes second.

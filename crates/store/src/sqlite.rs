@@ -58,7 +58,7 @@ use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
-use crate::folder::DataFolder;
+use crate::folder::{DataFolder, ServedAt};
 use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
@@ -155,9 +155,9 @@ impl SqliteStore {
         })
     }
 
-    /// Writes down who holds the data folder, for whoever comes second.
-    pub fn describe_holder(&self, holder: &str) -> Result<(), StoreError> {
-        self.folder.describe(holder)
+    /// Writes down who holds the data folder and where it can be asked, for whoever comes second.
+    pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
+        self.folder.describe_server(holder, served)
     }
 
     /// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away

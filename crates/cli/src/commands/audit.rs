@@ -5,6 +5,7 @@ mod verify;
 use clap::{Args, Subcommand};
 
 use crate::answers::{AuditEntry, AuditPage};
+use crate::args::UrlFrom;
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::output::table::{Column, Table};
@@ -61,9 +62,14 @@ pub struct AuditArgs {
     action: Option<String>,
 }
 
-pub async fn run(args: AuditArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: AuditArgs,
+    url_from: UrlFrom,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
     if let Some(AuditCommand::Verify(args)) = args.command {
-        return verify::run(args, client, screen).await;
+        return verify::run(args, url_from, client, screen).await;
     }
     let limit = args.limit.to_string();
     let before = args.before.map(|before| before.to_string());

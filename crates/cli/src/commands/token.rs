@@ -1,18 +1,19 @@
-//! `lazaret token`: access tokens, through the server or, when none runs here, in the store itself.
+//! `lazaret token`: access tokens, through a server or in a store itself.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use lazaret_core::id::TokenId;
 use lazaret_server::access::Role;
-use lazaret_server::config::Overrides;
+use lazaret_server::serve::ServeError;
 use lazaret_server::tokens;
+use lazaret_store::StoreError;
+use lazaret_store::folder::ServedAt;
 use serde_json::json;
 
-use super::config;
 use crate::answers::{MintedToken, Token, Tokens};
-use crate::args::Secret;
-use crate::client::{Client, ClientError, Content};
+use crate::args::{StoreArgs, Target, UrlFrom};
+use crate::client::{Answer, Client, ClientError, Content};
 use crate::failure::{Failure, Outcome};
 use crate::output::table::{Column, Table};
 use crate::output::{Format, Screen, escape, moment};
@@ -25,7 +26,7 @@ pub enum TokenCommand {
     /// List tokens; their secrets are not kept
     #[command(after_help = EXAMPLES_LS)]
     Ls,
-    /// Make a token worthless
+    /// Revoke a token
     #[command(after_help = EXAMPLES_REVOKE)]
     Revoke(RevokeArgs),
 }
@@ -36,7 +37,9 @@ Examples:
   export LAZARET_TOKEN=$(lazaret token new --name me --role admin)
   lazaret token new --name me --role admin --data /var/lib/lazaret
 
-The server at --url makes it; when none runs on this machine, it is made in the store itself.
+--url names the server that makes it; --data, --store or --config name the store to make it in, through the server \
+that holds the folder if one does. With none of them the server on this machine makes it, or it is made in the default \
+store if none answers.
 Roles: producer reports letters; viewer looks; operator decides; approver also approves; \
 admin does everything.
 The first token has to be an admin's; from then on every request needs one.";
@@ -57,15 +60,8 @@ pub struct NewArgs {
     /// What it may do
     #[arg(long, value_parser = Role::ALL.map(Role::name))]
     role: String,
-    /// Data folder to use when no server runs
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Store to use when no server runs: postgres://…
-    #[arg(long, value_name = "URL")]
-    store: Option<Secret>,
-    /// Configuration file that names the data folder or the store
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    pub on: StoreArgs,
 }
 
 #[derive(Args, Debug)]
@@ -75,9 +71,14 @@ pub struct RevokeArgs {
     id: TokenId,
 }
 
-pub async fn run(command: TokenCommand, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
+pub async fn run(
+    command: TokenCommand,
+    url_from: UrlFrom,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
     match command {
-        TokenCommand::New(args) => make(args, client, screen).await,
+        TokenCommand::New(args) => make(args, url_from, client, screen).await,
         TokenCommand::Ls => list(client, screen).await,
         TokenCommand::Revoke(args) => {
             let id = args.id.to_string();
@@ -91,44 +92,69 @@ pub async fn run(command: TokenCommand, client: &Client, screen: &mut Screen) ->
     }
 }
 
-async fn make(args: NewArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let content = Content::json(&json!({ "name": args.name, "role": args.role }));
-    match client.post(&["tokens"], &[], content).await {
-        Ok(answer) => {
-            let minted: MintedToken = answer.read()?;
-            screen.note(&format!("made by the server, id {}", escape::line(&minted.id)));
-            match screen.format {
-                Format::Json => screen.json(answer.text()?)?,
-                Format::Text => screen.line(&escape::line(&minted.token))?,
+async fn make(
+    args: NewArgs,
+    url_from: UrlFrom,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let NewArgs { name, role, on } = args;
+    let wish = TokenWish { name, role };
+    match on.target(url_from)? {
+        Target::Server => print_minted(&ask(client, &wish).await?, screen)?,
+        Target::Store => make_in_store(on, &wish, screen).await?,
+        Target::Default => match ask(client, &wish).await {
+            Ok(answer) => print_minted(&answer, screen)?,
+            Err(ClientError::Unreachable { .. }) => {
+                screen.note("no server answers");
+                make_in_store(on, &wish, screen).await?;
             }
-        }
-        // Only for a server of this machine is the folder here the store that was meant.
-        Err(ClientError::Unreachable { .. }) if client.is_local() => make_offline(args, screen).await?,
-        Err(error) => return Err(error.into()),
+            Err(error) => return Err(error.into()),
+        },
     }
     screen.note("keep it now: it is shown this once, and only its hash is stored");
     Ok(Outcome::Done)
 }
 
-async fn make_offline(args: NewArgs, screen: &mut Screen) -> anyhow::Result<()> {
-    let store = args.store.map(Secret::into_text);
-    let overrides = Overrides { data: args.data, store, ..Overrides::default() };
-    let mut config = config::load(args.config, overrides)?;
-    config.data = std::path::absolute(&config.data).unwrap_or(config.data);
-    let role = Role::parse(&args.role).ok_or_else(|| Failure::misuse("there is no such role"))?;
-    let made = tokens::create_offline(&config, &args.name, role).await.map_err(|error| {
-        let hint = error.hint();
-        let failure = Failure::failed(format!(
-            "no server answers, and the token cannot be made without one: {:#}",
-            anyhow::Error::from(error)
-        ));
-        failure.hint(hint.unwrap_or_else(|| "name the server with --url, or its folder with --data".into()))
-    })?;
-    screen.note(&format!(
-        "no server answers: made offline in {}, id {}",
-        escape::line(&config.kept_in()),
-        made.id
-    ));
+/// The token to make.
+struct TokenWish {
+    name: String,
+    role: String,
+}
+
+async fn ask(client: &Client, wish: &TokenWish) -> Result<Answer, ClientError> {
+    let content = Content::json(&json!({ "name": wish.name, "role": wish.role }));
+    client.post(&["tokens"], &[], content).await
+}
+
+fn print_minted(answer: &Answer, screen: &mut Screen) -> anyhow::Result<()> {
+    let minted: MintedToken = answer.read()?;
+    screen.note(&format!("made by the server, id {}", escape::line(&minted.id)));
+    match screen.format {
+        Format::Json => screen.json(answer.text()?)?,
+        Format::Text => screen.line(&escape::line(&minted.token))?,
+    }
+    Ok(())
+}
+
+/// Makes the token in the store itself, or through the server that holds its folder.
+async fn make_in_store(on: StoreArgs, wish: &TokenWish, screen: &mut Screen) -> anyhow::Result<()> {
+    let config = on.load()?;
+    let role = Role::parse(&wish.role).ok_or_else(|| Failure::misuse("there is no such role"))?;
+    let made = match tokens::create_offline(&config, &wish.name, role).await {
+        Ok(made) => made,
+        Err(ServeError::Store(StoreError::Held { folder, holder })) => {
+            let answer = ask_holder(&folder, &holder, wish).await?;
+            return print_minted(&answer, screen);
+        }
+        Err(error) => {
+            let hint = error.hint();
+            let failure = Failure::failed(format!("cannot make the token: {:#}", anyhow::Error::from(error)));
+            let hint = hint.unwrap_or_else(|| "name the server with --url, or its folder with --data".into());
+            return Err(failure.hint(hint).into());
+        }
+    };
+    screen.note(&format!("made offline in {}, id {}", escape::line(&config.kept_in()), made.id));
     match screen.format {
         Format::Json => {
             let json = json!({
@@ -139,6 +165,26 @@ async fn make_offline(args: NewArgs, screen: &mut Screen) -> anyhow::Result<()> 
         Format::Text => screen.line(&made.token)?,
     }
     Ok(())
+}
+
+/// Asks the server that holds a data folder. It wrote a key there: only that server accepts it, so the token is never
+/// made in another store that happens to be served at the same address.
+async fn ask_holder(folder: &Path, holder: &str, wish: &TokenWish) -> anyhow::Result<Answer> {
+    let held = |why: &str| {
+        let (folder, holder) = (folder.display().to_string(), escape::line(holder));
+        Failure::failed(format!("{} is in use by {holder}, {why}", escape::line(&folder)))
+            .hint("stop it and try again, or name the server with --url")
+    };
+    let served = ServedAt::read(folder).ok_or_else(|| held("which does not say where it answers"))?;
+    let client = Client::new(&served.url, Some(&served.key))?;
+    match ask(&client, wish).await {
+        Ok(answer) => Ok(answer),
+        Err(ClientError::Refused(problem)) if problem.code == "unauthorized" => {
+            Err(held("and another server answers at its address").into())
+        }
+        Err(ClientError::Refused(problem)) => Err(ClientError::Refused(problem).into()),
+        Err(_) => Err(held("which does not answer").into()),
+    }
 }
 
 async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {

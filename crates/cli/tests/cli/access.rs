@@ -1,12 +1,11 @@
 //! Tokens: the first one without a server, then every request needs one.
 
-use crate::running::{Desk, Server};
+use crate::running::{Desk, Server, arg};
 
 #[test]
 fn a_token_made_without_a_server_closes_the_server() {
     let desk = Desk::new();
-    let nowhere = "http://127.0.0.1:1";
-    let made = desk.run(&["--url", nowhere, "token", "new", "--name", "me", "--role", "admin"]);
+    let made = desk.run(&["token", "new", "--name", "me", "--role", "admin", "--data", "lazaret-data"]);
     assert_eq!(made.code, 0, "{made:?}");
     assert!(made.stderr.contains("made offline in ") && made.stderr.contains("this once"), "{}", made.stderr);
     let token = made.stdout.trim_end();
@@ -42,6 +41,56 @@ fn a_running_server_makes_tokens_and_revokes_them() {
     server.run(&["--token", token, "ls"]).fails(1);
     assert!(with_admin(&["token", "revoke", id]).fails(1).contains("no token"));
     server.run(&["token", "new", "--name", "x", "--role", "king"]).fails(2);
+}
+
+#[test]
+fn a_named_folder_decides_where_a_token_is_made() {
+    let other = Server::start();
+    let desk = Desk::new().with_env("LAZARET_URL", &other.url);
+    let new = ["token", "new", "--name", "me", "--role", "admin"];
+    let made = desk.run(&[&new[..], &["--data", "mine"]].concat());
+    assert!(made.stderr.contains("made offline in ") && made.stderr.contains("mine"), "{made:?}");
+    assert!(other.run(&["token", "ls"]).stderr.contains("no tokens"), "the other server was left alone");
+    let both = [&new[..], &["--data", "mine", "--url", &other.url]].concat();
+    assert!(desk.run(&both).fails(2).contains("--url names a server"));
+
+    let nowhere = [&new[..], &["--url", "http://127.0.0.1:1"]].concat();
+    desk.run(&nowhere).fails(1);
+    assert!(
+        !desk.folder.path().join("lazaret-data").exists(),
+        "nothing was made beside the server that was named"
+    );
+}
+
+#[test]
+fn a_folder_that_a_server_holds_gets_its_token_from_that_server() {
+    let desk = Desk::new();
+    desk.file("lazaret.toml", "allowed_hosts = ['letters.example.org']\n");
+    let server = Server::start_on(desk);
+    let refused = server.run(&["stats"]).fails(1);
+    assert!(refused.contains("lazaret token new --name me --role admin --data DIR"), "{refused}");
+    let data = server.data();
+    let new = ["token", "new", "--name", "me", "--role", "admin", "--data", arg(&data)];
+    let made = server.desk.run(&new);
+    assert!(made.stderr.contains("made by the server"), "{made:?}");
+    let token = made.ok();
+    server.run(&["--token", token.trim_end(), "stats"]).ok();
+    let audit = server.run(&["--token", token.trim_end(), "audit"]).ok();
+    assert!(audit.contains("command line"), "{audit}");
+
+    // The key opens no other door, and no other server.
+    let lock = std::fs::read_to_string(data.join("lock")).unwrap();
+    let key = lock.lines().find_map(|line| line.strip_prefix("key ")).unwrap();
+    server.run(&["--token", key, "stats"]).fails(1);
+    let other = Server::start_on({
+        let desk = Desk::new();
+        desk.file("lazaret.toml", "allowed_hosts = ['letters.example.org']\n");
+        desk
+    });
+    std::fs::write(data.join("lock"), lock.replace(&server.url, &other.url)).unwrap();
+    let refused = server.desk.run(&new).fails(1);
+    assert!(refused.contains("another server answers at its address"), "{refused}");
+    assert!(!refused.contains(key), "{refused}");
 }
 
 #[test]

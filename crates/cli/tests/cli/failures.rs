@@ -45,7 +45,7 @@ fn a_second_server_says_who_holds_the_folder() {
     let told = server.desk.run(&["serve", "--listen", "127.0.0.1:0", "--data", arg(&data)]).fails(1);
     assert!(told.contains("is in use by process ") && told.contains(&server.url), "{told}");
     assert!(told.contains("hint: "), "{told}");
-    let offline = ["--url", "http://127.0.0.1:1", "token", "new", "--name", "x", "--role", "admin"];
+    let offline = ["audit", "verify", "--data", arg(&data)];
     assert!(server.desk.run(&offline).fails(1).contains(&server.url));
 }
 

@@ -240,7 +240,7 @@ fn a_log_that_was_changed_behind_our_back_is_found() {
     assert!(is_linked, "entries are not linked by themselves");
     let file = server.data().join("lazaret.db");
     let desk = server.stop();
-    let offline = ["--url", "http://127.0.0.1:1", "audit", "verify", "--json"];
+    let offline = ["audit", "verify", "--data", "lazaret-data", "--json"];
     let intact: serde_json::Value = serde_json::from_str(&desk.run(&offline).ok()).unwrap();
     assert_eq!((&intact["intact"], &intact["linked"]), (&true.into(), &intact["entries"]), "{intact}");
     let database = rusqlite::Connection::open(&file).unwrap();

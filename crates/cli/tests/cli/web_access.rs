@@ -10,7 +10,7 @@ use crate::web::at;
 fn closed(role: &str) -> (Server, String) {
     let desk = Desk::new();
     let made = |name: &str, role: &str| {
-        let args = ["--url", "http://127.0.0.1:1", "token", "new", "--name", name, "--role", role];
+        let args = ["token", "new", "--name", name, "--role", role, "--data", "lazaret-data"];
         desk.run(&args).ok().trim_end().to_owned()
     };
     made("boss", "admin");

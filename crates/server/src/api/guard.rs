@@ -13,7 +13,7 @@ use lazaret_store::audit::Actor;
 use lazaret_store::session_store::StoredSession;
 
 use super::problem::{Code, Problem};
-use crate::access::{self, Caller, Denied, Permission, Role};
+use crate::access::{self, Caller, Denied, Permission, Reach, Role};
 use crate::app::App;
 use crate::net::{host_of, is_loopback};
 use crate::{ojs, sessions, web};
@@ -75,7 +75,7 @@ pub(crate) fn caught(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
 /// Refuses requests that were meant for another host, and changes that a foreign page asks a browser for.
 pub(crate) async fn screen(
     State(app): State<Arc<App>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let headers = request.headers();
@@ -106,6 +106,8 @@ pub(crate) async fn screen(
             });
         }
     }
+    let reach = Reach::of_request(&app.config, host, headers);
+    request.extensions_mut().insert(reach);
     Ok(next.run(request).await)
 }
 
@@ -142,7 +144,11 @@ pub(crate) async fn permit(
     if permission == Permission::Open {
         return Ok(next.run(request).await);
     }
-    let caller = match app.access.admit(bearer(request.headers())) {
+    let reach = request.extensions().get().copied().unwrap_or(Reach::Abroad);
+    let makes_token = request.method() == Method::POST && path.as_str() == TOKENS;
+    let token = bearer(request.headers());
+    let by_folder_key = token.filter(|_| makes_token).and_then(|key| app.access.admit_by_folder_key(key));
+    let caller = match by_folder_key.map_or_else(|| app.access.admit(token, reach), Ok) {
         Ok(caller) => caller,
         Err(Denied::UnknownToken) => {
             return Err(Problem::new(Code::Unauthorized, "this token is unknown or was revoked"));
@@ -154,9 +160,7 @@ pub(crate) async fn permit(
             }
             None if web::is_page(request.uri().path()) => return Ok(web::sign_in::ask(&request)),
             None => {
-                return Err(Problem::new(Code::Unauthorized, "a token is needed").hint(
-                    "send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one",
-                ));
+                return Err(Problem::new(Code::Unauthorized, "a token is required").hint(token_hint(&app)));
             }
         },
     };
@@ -170,6 +174,18 @@ pub(crate) async fn permit(
     super::reveal::may_ask_by(&app, &caller, request.uri().query())?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
+}
+
+const TOKENS: &str = "/api/v1/tokens";
+
+/// Says how to get a token. Without one in force nobody can ask the server for it.
+pub(crate) fn token_hint(app: &App) -> String {
+    if app.access.has_tokens() {
+        return "send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one"
+            .into();
+    }
+    let (none, flag) = (access::NO_TOKEN_IN_FORCE, app.config.store_flag());
+    format!("{none}; make one on the server's machine: lazaret token new --name me --role admin {flag}")
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -91,7 +91,7 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer) -> Result<Response, P
 
 async fn page(app: &Arc<App>, viewer: &Viewer, sent: Sent) -> Result<Response, Problem> {
     let mut shell = Shell::new(app, viewer, "Settings", "/settings").await?.with(sent.problem.as_ref());
-    shell.open = app.access.is_open();
+    shell.open = viewer.open && app.access.still_admits(&viewer.caller);
     let hindrance = viewer.hindrance(Permission::Administer);
     let all = match hindrance {
         // The API shows them to nobody else either.
@@ -157,7 +157,7 @@ fn rows(app: &App, viewer: &Viewer, tokens: Vec<TokenBody>) -> Vec<TokenRow> {
     let mine = mine.map(|holder| holder.token.to_string());
     let admin = |token: &TokenBody| token.role == Role::Admin.name();
     let admins = tokens.iter().filter(|token| admin(token)).count();
-    let alone = admins == 1 && tokens.len() > 1;
+    let alone = admins == 1;
     let row = |token: TokenBody| TokenRow {
         mine: mine.as_deref() == Some(&token.id),
         last_admin: alone && admin(&token),

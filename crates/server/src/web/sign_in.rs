@@ -18,8 +18,8 @@ use super::format as filters;
 use super::frame::{Page, done, read_notice, set_cookie};
 use super::viewer::{NOTICE, THEME, Theme, Viewer, cookie, csrf};
 use super::{assets, format};
-use crate::access::{self, Holder, Permission};
-use crate::api::guard::{RequestId, actor};
+use crate::access::{self, Holder, Permission, Reach};
+use crate::api::guard::{RequestId, actor, token_hint};
 use crate::api::problem::{Code, Problem};
 use crate::app::App;
 use crate::guesses::Judged;
@@ -46,6 +46,7 @@ pub(crate) struct Guest {
     loopback: bool,
     /// Whether the browser says that it came over an open line.
     in_clear: bool,
+    reach: Reach,
 }
 
 impl<S: Sync> FromRequestParts<S> for Guest {
@@ -65,6 +66,7 @@ impl<S: Sync> FromRequestParts<S> for Guest {
             cookie: cookie(parts, sessions::COOKIE),
             loopback: is_loopback(host_of(host(&parts.headers, &parts.uri))),
             in_clear: origin.is_some_and(|origin| origin.starts_with("http://")),
+            reach: parts.extensions.get().copied().unwrap_or(Reach::Abroad),
         })
     }
 }
@@ -83,6 +85,8 @@ struct SignIn<'a> {
     /// What a form sent was not done because nobody was signed in any more.
     lost: bool,
     problem: Option<&'a Problem>,
+    /// How the first token is made, while none is in force.
+    first_token: Option<String>,
 }
 
 /// A page that asks again, from here.
@@ -130,7 +134,7 @@ type Pairs = Query<Vec<(String, String)>>;
 async fn show(State(app): State<Arc<App>>, guest: Guest, Query(pairs): Pairs) -> Result<Response, Problem> {
     let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let next = place(value("next").unwrap_or("/"));
-    if app.access.is_open() {
+    if app.access.is_open(guest.reach) {
         return Ok(Redirect::to(next).into_response());
     }
     if let Some(cookie) = &guest.cookie
@@ -138,19 +142,20 @@ async fn show(State(app): State<Arc<App>>, guest: Guest, Query(pairs): Pairs) ->
     {
         return Ok(Redirect::to(next).into_response());
     }
-    let page = SignIn { guest: &guest, next, lost: value("lost").is_some(), problem: None };
+    let first_token = first_token(&app);
+    let page = SignIn { guest: &guest, next, lost: value("lost").is_some(), problem: None, first_token };
     Ok(Page(page).into_response())
 }
 
 async fn enter(State(app): State<Arc<App>>, guest: Guest, form: Form) -> Result<Response, Problem> {
     let next = place(form.get("next"));
-    if app.access.is_open() {
+    if app.access.is_open(guest.reach) {
         return Ok(Redirect::to(next).into_response());
     }
     let token = access::hash(form.get("token").trim());
     let holder = match let_in(&app, &guest, &token) {
         Ok(holder) => holder,
-        Err(problem) => return Ok(refused(&guest, next, &problem)),
+        Err(problem) => return Ok(refused(&app, &guest, next, &problem)),
     };
     // The session that was there ends: nobody goes on under a cookie that somebody else may know.
     if let Some(cookie) = &guest.cookie
@@ -211,8 +216,12 @@ fn let_in(app: &App, guest: &Guest, token: &[u8; 32]) -> Result<Holder, Problem>
     Ok(holder)
 }
 
-fn refused(guest: &Guest, next: &str, problem: &Problem) -> Response {
-    let page = SignIn { guest, next, lost: false, problem: Some(problem) };
+fn first_token(app: &App) -> Option<String> {
+    (!app.access.has_tokens()).then(|| token_hint(app))
+}
+
+fn refused(app: &App, guest: &Guest, next: &str, problem: &Problem) -> Response {
+    let page = SignIn { guest, next, lost: false, problem: Some(problem), first_token: first_token(app) };
     let mut response = (problem.status(), Page(page)).into_response();
     if let Some(seconds) = problem.wait_s() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -90,18 +90,18 @@ impl Viewer {
 impl FromRequestParts<Arc<App>> for Viewer {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Viewer, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Viewer, Problem> {
         let lost = || Problem::new(Code::Internal, "the request went past the door");
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(lost)?;
         let request = parts.extensions.get::<RequestId>().cloned().ok_or_else(lost)?;
         Ok(Viewer {
+            open: caller.token.is_none(),
             caller,
             request,
             session: parts.extensions.get::<StoredSession>().cloned(),
             csrf: csrf(parts),
             theme: cookie(parts, THEME).and_then(|text| Theme::parse(&text)).unwrap_or_default(),
             zone: cookie(parts, ZONE).and_then(|text| Zone::parse(&text)).unwrap_or_default(),
-            open: app.access.is_open(),
             notice: notice(parts).and_then(|text| crate::web::frame::read_notice(&text)),
         })
     }

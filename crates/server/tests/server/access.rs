@@ -115,8 +115,52 @@ async fn the_first_token_closes_the_door_and_must_be_an_admins() {
     assert!(!dump.contains(&admin));
     let id = list["items"][0]["id"].as_str().unwrap().to_owned();
     app.delete(&format!("/api/v1/tokens/{id}")).await.expect(204);
-    assert_eq!(app.get("/api/v1/me").await.expect(200)["open"], true);
-    app.delete(&format!("/api/v1/tokens/{id}")).await.problem(404, "not_found");
+    app.get("/api/v1/me").await.problem(401, "unauthorized");
+    // Revoking the last token does not open the door again: it was shut on purpose.
+    app.token = None;
+    let told = app.get("/api/v1/me").await.problem(401, "unauthorized");
+    assert!(
+        told["hint"].as_str().unwrap().contains("lazaret token new --name me --role admin --data"),
+        "{told}"
+    );
+    let page = Browser::text(&app.get("/sign-in").await);
+    assert!(page.contains("lazaret token new --name me --role admin --data"), "{page}");
+}
+
+#[tokio::test]
+async fn behind_a_proxy_nobody_is_let_in_without_a_token() {
+    let stats = |app: &TestApp, host: &str, more: Option<(&'static str, &str)>| {
+        let mut request = app.request(Method::GET, "/api/v1/stats", "");
+        request.headers_mut().insert(header::HOST, host.parse().unwrap());
+        if let Some((name, value)) = more {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        request
+    };
+    // A proxy is named: who asks may be anybody, also by a loopback name.
+    let config = Config { allowed_hosts: vec!["letters.example.org".into()], ..Config::default() };
+    let app = TestApp::with(config, Mode::Real).await;
+    for host in ["letters.example.org", "127.0.0.1:7070", "localhost"] {
+        app.send(stats(&app, host, None)).await.problem(401, "unauthorized");
+    }
+    app.post("/api/v1/tokens", &json!({"name": "x", "role": "admin"})).await.problem(401, "unauthorized");
+    // Names of this machine are no proxy's.
+    let config = Config { allowed_hosts: vec!["localhost:7071".into()], ..Config::default() };
+    let app = TestApp::with(config, Mode::Real).await;
+    app.send(stats(&app, "localhost:7071", None)).await.expect(200);
+    // A proxy that nobody named leaves traces.
+    for (name, value) in [
+        ("forwarded", "for=192.0.2.60"),
+        ("x-forwarded-for", "192.0.2.60"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-host", "letters.example.org"),
+        ("x-forwarded-proto", "https"),
+        ("x-real-ip", "192.0.2.60"),
+        ("via", "1.1 proxy"),
+    ] {
+        let answer = app.send(stats(&app, "localhost:7071", Some((name, value)))).await;
+        answer.problem(401, "unauthorized");
+    }
 }
 
 #[tokio::test]
@@ -124,21 +168,11 @@ async fn a_server_that_others_can_reach_shuts_when_the_last_token_is_revoked() {
     let config = Config { listen: "0.0.0.0:7070".into(), ..Config::default() };
     let mut app = TestApp::with(config, Mode::Real).await;
     app.get("/api/v1/stats").await.problem(401, "unauthorized");
-    let by = lazaret_store::audit::Actor { name: "test".into(), role: "admin".into(), request: None };
-    let made = lazaret_server::tokens::create(
-        app.store.as_ref(),
-        &app.app.entropy,
-        app.app.clock.now(),
-        "a",
-        Role::Admin,
-        by,
-    )
-    .await
-    .unwrap();
-    app.app.access.reload(app.store.as_ref()).await.unwrap();
-    app.token = Some(made.token.clone());
+    app.token = Some(app.first_token().await);
     assert_eq!(app.get("/api/v1/me").await.expect(200)["open"], false);
-    app.delete(&format!("/api/v1/tokens/{}", made.id)).await.expect(204);
+    let tokens = app.get("/api/v1/tokens").await.expect(200);
+    let id = tokens["items"][0]["id"].as_str().unwrap();
+    app.delete(&format!("/api/v1/tokens/{id}")).await.expect(204);
     app.get("/api/v1/stats").await.problem(401, "unauthorized");
     app.token = None;
     app.get("/api/v1/stats").await.problem(401, "unauthorized");
@@ -159,7 +193,7 @@ async fn a_request_for_another_host_is_misdirected() {
         ("127.0.0.1.evil.example.org", false),
         ("", false),
     ] {
-        let mut request = app.request(Method::GET, "/api/v1/stats", "");
+        let mut request = app.request(Method::GET, "/health/live", "");
         request.headers_mut().insert(header::HOST, host.parse().unwrap());
         let answer = app.send(request).await;
         if served {

@@ -10,11 +10,14 @@ use axum::body::Body;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use lazaret_core::time::Time;
+use lazaret_server::access::Role;
 use lazaret_server::app::App;
 use lazaret_server::audit::AuditKey;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
+use lazaret_server::tokens;
 use lazaret_store::Store;
+use lazaret_store::audit::Actor;
 use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::LedgerBy;
 use serde_json::Value;
@@ -89,6 +92,16 @@ impl TestApp {
     pub fn use_audit_key(&mut self, key: AuditKey) {
         self.app = Arc::new(self.app.with_audit_key(Some(key)));
         self.router = lazaret_server::api::router(Arc::clone(&self.app));
+    }
+
+    /// An admin's token, made in the store itself as on the server's machine: whatever the configuration, it works.
+    #[allow(dead_code, reason = "not every test that runs on both stores asks who may")]
+    pub async fn first_token(&self) -> String {
+        let by = Actor { name: "command line".into(), role: "admin".into(), request: None };
+        let (app, now) = (&self.app, self.app.clock.now());
+        let made = tokens::create(app.store.as_ref(), &app.entropy, now, "the admin", Role::Admin, by).await;
+        app.access.reload(app.store.as_ref()).await.unwrap();
+        made.unwrap().token
     }
 
     /// A token of this role; the first one that is made must be an admin's.

@@ -132,18 +132,21 @@ async fn a_revoked_token_is_out_at_once_and_stays_listed() {
     assert_eq!(hers.get(&app, "/").await.status, 303);
     let again = browser.submit(&app, "/settings", &action, &[]).await;
     assert!(shown(&again, 404).contains("there is no token"), "and the page is still there");
-    // One's own is the last thing that one revokes, and then the machine is open again.
+    // One's own is the last thing that one revokes, and then nobody is let in until one is made on the machine.
     let list = shown(&browser.get(&app, "/settings").await, 200);
     let action = between(&list, "action=\"/settings/tokens/", "\"").unwrap();
     let done = browser.submit(&app, "/settings", &format!("/settings/tokens/{action}"), &[]).await;
-    assert!(browser.follow(&app, &done).await.contains("No token exists yet"));
+    let page = browser.get(&app, done.headers[http::header::LOCATION].to_str().unwrap()).await;
+    assert_eq!(page.status, 303, "{page:?}");
+    let page = Browser::text(&browser.get(&app, "/sign-in").await);
+    assert!(page.contains("lazaret token new --name me --role admin --data"), "{page}");
 }
 
 #[tokio::test]
 async fn the_last_admin_is_warned() {
     let (app, browser) = admins().await;
     let page = shown(&browser.get(&app, "/settings").await, 200);
-    assert!(!page.contains("It is the last admin"), "without it there would be no token at all");
+    assert_eq!(page.matches("It is the last admin").count(), 1, "without it nobody is let in: {page}");
     browser.submit(&app, "/settings", "/settings/tokens", &[("name", "v"), ("role", "viewer")]).await;
     let page = shown(&browser.get(&app, "/settings").await, 200);
     assert_eq!(page.matches("It is the last admin").count(), 1, "{page}");

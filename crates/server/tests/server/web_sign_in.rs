@@ -25,7 +25,7 @@ async fn guarded() -> (TestApp, String, String) {
 
 async fn guarded_with(config: Config) -> (TestApp, String, String) {
     let mut app = TestApp::with(config, Mode::Real).await;
-    let admin = app.token_of("admin").await;
+    let admin = app.first_token().await;
     app.token = Some(admin.clone());
     let operator = app.token_of("operator").await;
     app.token = None;

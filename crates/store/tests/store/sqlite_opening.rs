@@ -6,6 +6,7 @@ use std::path::Path;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 use lazaret_store::audit::Actor;
+use lazaret_store::folder::ServedAt;
 use lazaret_store::incident::IncidentQuery;
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::sqlite::{Mode, SqliteStore};
@@ -32,11 +33,17 @@ fn a_second_opening_says_who_holds_the_folder() {
         }
         other => panic!("{other:?}"),
     }
-    first.describe_holder("process 7, listening on http://127.0.0.1:7070").unwrap();
+    assert_eq!(ServedAt::read(folder.path()), None);
+    let served = ServedAt { url: "http://127.0.0.1:7070".into(), key: "lzf_secret".into() };
+    first.describe_server("process 7, serving http://0.0.0.0:7070", &served).unwrap();
     let error = refused(folder.path()).to_string();
-    assert!(error.ends_with("is in use by process 7, listening on http://127.0.0.1:7070"), "{error}");
-    first.describe_holder("short").unwrap();
+    assert!(error.ends_with("is in use by process 7, serving http://0.0.0.0:7070"), "{error}");
+    assert!(!format!("{served:?}").contains("lzf_secret"));
+    assert_eq!(ServedAt::read(folder.path()), Some(served));
+    let short = ServedAt { url: "u".into(), key: "k".into() };
+    first.describe_server("short", &short).unwrap();
     assert!(refused(folder.path()).to_string().ends_with("is in use by short"));
+    assert_eq!(ServedAt::read(folder.path()), Some(short));
 }
 
 #[tokio::test]

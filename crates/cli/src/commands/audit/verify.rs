@@ -1,19 +1,16 @@
-//! `lazaret audit verify`: whether the audit log is as it was written. The server looks; where none runs on this machine,
-//! the store is looked into without one.
-
-use std::path::PathBuf;
+//! `lazaret audit verify`: whether the audit log is as it was written, by a server or by the store itself.
 
 use clap::Args;
 use lazaret_server::audit::{self, AuditKey, Fault, Verdict};
-use lazaret_server::config::{Config, Overrides, StoreUrl};
+use lazaret_server::config::StoreUrl;
 use lazaret_server::stores;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
 use crate::answers::redrive::{AuditFault, AuditVerdict};
-use crate::args::Secret;
+use crate::args::{StoreArgs, Target, UrlFrom};
 use crate::client::{Client, ClientError};
-use crate::commands::{config, serve};
+use crate::commands::serve;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Format, Paint, Screen, escape, moment};
 
@@ -21,41 +18,38 @@ pub const EXAMPLES: &str = "\
 Examples:
   lazaret audit verify && echo untouched
   lazaret audit verify --json | jq .fault
-  lazaret audit verify --data /var/lib/lazaret      when no server runs
+  lazaret audit verify --data /var/lib/lazaret      that store, while no server runs on it
 
 Entries are linked by a key that lies outside the database: one that was changed, removed or put in between is found. \
-The server at --url looks; when none runs on this machine, the store itself is looked into.
+--url names a server to ask; --data, --store or --config name a store to verify without one. With none of them the \
+server on this machine is asked, or the default store if none answers.
 Exit code 1 when the log is not as it was written.";
 
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Data folder to look into when no server runs
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Store to look into when no server runs: postgres://…
-    #[arg(long, value_name = "URL")]
-    store: Option<Secret>,
-    /// Configuration file that names the data folder, the store and the key
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    on: StoreArgs,
 }
 
-pub async fn run(args: VerifyArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let names_a_store = args.data.is_some() || args.store.is_some() || args.config.is_some();
-    // Whoever names a store means that one, whatever server answers here.
-    let asked = if names_a_store { None } else { Some(client.get(&["audit", "verify"], &[]).await) };
+pub async fn run(
+    args: VerifyArgs,
+    url_from: UrlFrom,
+    client: &Client,
+    screen: &mut Screen,
+) -> anyhow::Result<Outcome> {
+    let target = args.on.target(url_from)?;
+    let asked = match target {
+        Target::Store => None,
+        Target::Server | Target::Default => Some(client.get(&["audit", "verify"], &[]).await),
+    };
     let (verdict, text) = match asked {
-        None => {
-            let json = offline(args, screen).await?;
-            (serde_json::from_value(json.clone())?, json.to_string())
-        }
         Some(Ok(answer)) => (answer.read::<AuditVerdict>()?, answer.text()?.to_owned()),
-        // Only for a server of this machine is the folder here the store that was meant.
-        Some(Err(ClientError::Unreachable { .. })) if client.is_local() => {
-            let json = offline(args, screen).await?;
-            (serde_json::from_value(json.clone())?, json.to_string())
+        Some(Err(ClientError::Unreachable { .. })) if target == Target::Default => {
+            screen.note("no server answers");
+            offline(args.on, screen).await?
         }
         Some(Err(error)) => return Err(error.into()),
+        None => offline(args.on, screen).await?,
     };
     match screen.format {
         Format::Json => screen.json(&text)?,
@@ -67,15 +61,11 @@ pub async fn run(args: VerifyArgs, client: &Client, screen: &mut Screen) -> anyh
     Ok(if verdict.intact { Outcome::Done } else { Outcome::Incomplete })
 }
 
-/// Looks into the store itself, and answers as the server would.
-async fn offline(args: VerifyArgs, screen: &Screen) -> anyhow::Result<serde_json::Value> {
-    let overrides =
-        Overrides { data: args.data, store: args.store.map(Secret::into_text), ..Overrides::default() };
-    let mut config: Config = config::load(args.config, overrides)?;
-    config.data = std::path::absolute(&config.data).unwrap_or(config.data);
+/// Verifies the store itself, and answers as the server would: the verdict, and its JSON.
+async fn offline(on: StoreArgs, screen: &Screen) -> anyhow::Result<(AuditVerdict, String)> {
+    let config = on.load()?;
     if config.store == StoreUrl::Embedded && !config.data.join("lazaret.db").is_file() {
-        let message =
-            format!("no server answers, and there is no store in {}", escape::line(&config.kept_in()));
+        let message = format!("there is no store in {}", escape::line(&config.kept_in()));
         return Err(Failure::failed(message)
             .hint("name the server with --url, or its folder with --data")
             .into());
@@ -89,10 +79,11 @@ async fn offline(args: VerifyArgs, screen: &Screen) -> anyhow::Result<serde_json
         }
     })?;
     let opened = stores::open(&config, Mode::Real).await.map_err(serve::failed)?;
-    screen.note(&format!("no server answers: looking into {}", escape::line(&config.kept_in())));
+    screen.note(&format!("verifying {}", escape::line(&config.kept_in())));
     let verdict = audit::verify(opened.store.as_ref(), &key).await;
     opened.store.close().await?;
-    Ok(as_answered(&verdict?))
+    let json = as_answered(&verdict?);
+    Ok((serde_json::from_value(json.clone())?, json.to_string()))
 }
 
 fn as_answered(verdict: &Verdict) -> serde_json::Value {
