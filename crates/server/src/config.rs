@@ -49,7 +49,7 @@ pub use event_path::{BadEventPath, EventPath};
 pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
 pub use outbox::OutboxSource;
-pub use problem::ConfigError;
+pub use problem::{Checked, ConfigError, ConfigProblem, Severity};
 pub use redaction::RedactionConfig;
 pub use redrive::RedriveConfig;
 pub use retention::QueueConfig;
@@ -211,6 +211,15 @@ pub fn load(
     env: impl IntoIterator<Item = (String, String)>,
     overrides: Overrides,
 ) -> Result<Config, ConfigError> {
+    check(file, env, overrides).config
+}
+
+/// Reads the configuration as `load` does, and tells besides what looks wrong although the server starts with it.
+pub fn check(
+    file: Option<&Path>,
+    env: impl IntoIterator<Item = (String, String)>,
+    overrides: Overrides,
+) -> Checked {
     let path = file.unwrap_or(Path::new(DEFAULT_FILE));
     let mut problems = Problems::default();
     let text = match read_text(path) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lazaret_server::config::{self, Config, ConfigError, DEFAULT_FILE, Overrides};
+use lazaret_server::config::{self, Checked, Config, ConfigError, ConfigProblem, DEFAULT_FILE, Overrides};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
@@ -24,7 +24,9 @@ Examples:
   lazaret config check                          ./lazaret.toml, LAZARET_* variables
   lazaret config check --config /etc/lazaret.toml
 
-Exit code 1 when something is wrong.";
+  lazaret config check --json | jq -r '.problems[] | [.severity, .place, .key, .message] | @tsv'
+
+Exit code 1 when there is an error; a warning alone is 0.";
 
 const EXAMPLES_SHOW: &str = "\
 Examples:
@@ -56,45 +58,55 @@ pub fn run(command: ConfigCommand, screen: &mut Screen) -> anyhow::Result<Outcom
 }
 
 fn check(args: ConfigArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
-    let given = args.config.clone();
-    let loaded = load(args.config, Overrides::default());
+    let Checked { config, warnings } = read(args.config.as_deref(), Overrides::default());
     if screen.format == Format::Json {
-        let verdict = match &loaded {
-            Ok(_) => json!({ "ok": true }),
-            Err(failure) => json!({ "ok": false, "error": failure.to_string() }),
-        };
-        screen.json(&verdict.to_string())?;
+        let errors = config.as_ref().err().map_or(&[][..], |error| &error.problems);
+        let problems: Vec<_> = errors.iter().chain(&warnings).map(as_json).collect();
+        screen.json(&json!({ "ok": config.is_ok(), "problems": problems }).to_string())?;
+        return Ok(if config.is_ok() { Outcome::Done } else { Outcome::Incomplete });
     }
-    let config = loaded?;
-    if screen.format == Format::Text {
-        let from = match &given {
-            Some(file) => file.display().to_string(),
-            None if Path::new(DEFAULT_FILE).exists() => DEFAULT_FILE.into(),
-            None => format!("the defaults, as there is no {DEFAULT_FILE} here"),
-        };
-        let kept = config.kept_in();
-        screen.line(&format!("ok: {from}: listens on {}, keeps letters in {kept}", config.listen))?;
+    for warning in &warnings {
+        screen.note(&format!("warning: {warning}"));
     }
+    let config = config.map_err(failed)?;
+    let from = match &args.config {
+        Some(file) => file.display().to_string(),
+        None if Path::new(DEFAULT_FILE).exists() => DEFAULT_FILE.into(),
+        None => format!("the defaults, as there is no {DEFAULT_FILE} here"),
+    };
+    let kept = config.kept_in();
+    screen.line(&format!("ok: {from}: listens on {}, keeps letters in {kept}", config.listen))?;
     Ok(Outcome::Done)
+}
+
+/// A problem for programs: line and column only where it is in the file.
+fn as_json(problem: &ConfigProblem) -> serde_json::Value {
+    let ConfigProblem { severity, place, at, key, message, hint } = problem;
+    json!({
+        "severity": severity.name(), "place": place, "line": at.map(|(line, _)| line),
+        "column": at.map(|(_, column)| column), "key": key, "message": message, "hint": hint,
+    })
 }
 
 /// Loads the configuration from file, environment and flags.
 pub fn load(file: Option<PathBuf>, overrides: Overrides) -> Result<Config, Failure> {
-    read(file.as_deref(), overrides).map_err(|error| {
-        let failure = Failure::failed(error.to_string());
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })
+    read(file.as_deref(), overrides).config.map_err(failed)
 }
 
-/// The same for those who deal with what is wrong themselves.
-pub fn read(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
+pub fn failed(error: ConfigError) -> Failure {
+    let failure = Failure::failed(error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Reads the configuration for those who deal with what is wrong themselves.
+pub fn read(file: Option<&Path>, overrides: Overrides) -> Checked {
     // A variable that is no text cannot be ours, and `vars` would panic on it.
     let env = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("LAZARET_"))?;
         Some((name, value.into_string().ok()?))
     });
-    config::load(file, env, overrides)
+    config::check(file, env, overrides)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use lazaret_server::config::{DEFAULT_FILE, LogConfig, LogFormat, Overrides};
+use lazaret_server::config::{Checked, ConfigProblem, DEFAULT_FILE, LogConfig, LogFormat, Overrides};
 use lazaret_server::reload::{LogSetter, Reloading};
 use lazaret_server::serve::ServeError;
 use lazaret_store::sqlite::Mode;
@@ -60,15 +60,27 @@ pub async fn run(args: ServeArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     // A default file that was read must be there at the next reload too: without it the defaults would come into force.
     let default = Path::new(DEFAULT_FILE);
     let file = args.config.or_else(|| default.exists().then(|| default.to_owned()));
-    let config = config::load(file.clone(), overrides.clone())?;
+    let Checked { config, warnings } = config::read(file.as_deref(), overrides.clone());
+    let config = config.map_err(config::failed)?;
     let set_log_level = start_log(&config.log, screen)?;
-    let load = move || config::read(file.as_deref(), overrides.clone());
+    log_warnings(&warnings);
+    let load = move || {
+        let Checked { config, warnings } = config::read(file.as_deref(), overrides.clone());
+        log_warnings(&warnings);
+        config
+    };
     let reloading = Reloading { load: Arc::new(load), set_log_level };
     let mode = if args.test_mode { Mode::Test } else { Mode::Real };
     lazaret_server::serve::serve(config, mode, Some(reloading), async |_| (), announce)
         .await
         .map_err(failed)?;
     Ok(Outcome::Done)
+}
+
+fn log_warnings(warnings: &[ConfigProblem]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
 }
 
 pub(super) fn failed(error: ServeError) -> Failure {

@@ -61,6 +61,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
         sources: check.sources(defaults.sources),
     };
     redrive::check_timeouts(&config, settings, problems);
+    retention::check_floor(&config, settings, problems);
     config
 }
 

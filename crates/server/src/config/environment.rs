@@ -12,16 +12,42 @@ const PREFIX: &str = "LAZARET_";
 const FOREIGN_NAMES: [&str; 2] = ["LAZARET_URL", "LAZARET_TOKEN"];
 const FOREIGN_PREFIX: &str = "LAZARET_TORTURE_";
 
-/// Reads the variables that are configuration and passes over those that are not ours.
+/// Reads the variables that are configuration and passes over those that are not ours. One that is unknown is warned
+/// about: others may set variables with our prefix.
 pub(super) fn read(env: impl IntoIterator<Item = (String, String)>, problems: &mut Problems) -> Settings {
     let mut settings = Settings::new();
     for (name, value) in env {
         let is_foreign = FOREIGN_NAMES.contains(&name.as_str()) || name.starts_with(FOREIGN_PREFIX);
-        if name.starts_with(PREFIX) && !is_foreign {
+        if name.starts_with(PREFIX) && !is_foreign && !is_service_link(&name, &value) {
             settings.extend(read_variable(&name, &value, problems));
         }
     }
     settings
+}
+
+/// Returns true for the variables that Kubernetes and Docker set in every container for a service whose name begins
+/// with `lazaret`: `…_SERVICE_HOST`, `…_SERVICE_PORT[_NAME]`, `…_PORT` and `…_PORT_<n>_<protocol>[_PART]`.
+fn is_service_link(name: &str, value: &str) -> bool {
+    if find(name).is_some() {
+        return false;
+    }
+    // A port by itself is a mistake of ours, such as LAZARET_PORT=8080; a link has an address.
+    let links_port = name.ends_with("_PORT") && value.contains("://");
+    name.ends_with("_SERVICE_HOST")
+        || name.ends_with("_SERVICE_PORT")
+        || name.contains("_SERVICE_PORT_")
+        || links_port
+        || name.match_indices("_PORT_").any(|(at, port)| is_port_and_protocol(&name[at + port.len()..]))
+}
+
+/// Returns true for `7070_TCP`, `7070_TCP_ADDR` and the like.
+fn is_port_and_protocol(rest: &str) -> bool {
+    let mut parts = rest.split('_');
+    let is_number = |part: &str| part.parse::<u16>().is_ok();
+    parts.next().is_some_and(is_number)
+        && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
+        && matches!(parts.next(), None | Some("PROTO" | "PORT" | "ADDR"))
+        && parts.next().is_none()
 }
 
 fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
@@ -31,7 +57,7 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         if let Some(known) = suggest(name) {
             message.push_str(&format!("; did you mean {known}?"));
         }
-        problems.add_with_hint(place, "", message, schema::KEYS_HINT);
+        problems.warn(place, "", message, schema::KEYS_HINT);
         return Settings::new();
     };
     if let Some(source) = path.strip_prefix("sources.").and_then(|rest| rest.split('.').next())
@@ -81,11 +107,13 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
             return layer::read_value(name, &path, shape, value.trim(), problems);
         }
         Shape::Table(_) => {
-            problems.add(place, &path, format!("is a table; set its keys, each as {name}__KEY"));
+            let message = format!("is a table; set its keys, each as {name}__KEY");
+            problems.warn(place, &path, message, schema::KEYS_HINT);
             return Settings::new();
         }
         Shape::Named(_, _) => {
-            problems.add(place, &path, format!("holds tables; set their keys, each as {name}__NAME__KEY"));
+            let message = format!("holds tables; set their keys, each as {name}__NAME__KEY");
+            problems.warn(place, &path, message, schema::KEYS_HINT);
             return Settings::new();
         }
     };
@@ -110,6 +138,9 @@ fn find(name: &str) -> Option<(String, &'static Shape)> {
 /// Compares without the prefix, which would make everything look alike.
 fn suggest(name: &str) -> Option<String> {
     let key = name.strip_prefix(PREFIX)?;
+    if key == "PORT" || key == "HOST" {
+        return Some(format!("{PREFIX}LISTEN"));
+    }
     let second = key.split("__").nth(1).map(str::to_lowercase);
     let named = second.filter(|name| layer::check_source_name(name).is_ok()).unwrap_or("name".to_owned());
     let known = schema::paths(&named).into_iter().map(|path| path.replace('.', "__"));

@@ -25,11 +25,15 @@ pub struct OutboxSource {
     pub url: PostgresUrl,
     /// Where the relay delivers to; there is one exactly if there is a relay.
     pub sink: Option<DestinationConfig>,
+    /// Whether somebody takes the responsibility for deleting its letters before the floor of 90 days.
+    pub acknowledge_early_delete: bool,
 }
 
 /// Every key of an outbox, beside those that all sources have.
 pub(super) const KEYS: &[&str] =
-    &["url", "table", "columns", "statuses", "subscriber", "sweep", "poll", "relay"];
+    &["url", "table", "columns", "statuses", "subscriber", "sweep", "poll", "relay", ACKNOWLEDGE];
+
+pub(super) const ACKNOWLEDGE: &str = "acknowledge_early_delete";
 
 pub(super) const COLUMNS: &[Key] = &[
     key("id", Shape::Text),
@@ -83,6 +87,7 @@ pub(super) fn check(
         parse_scalar(settings, &at(key), &at(key), |text| value::length_ms(text, max), problems)
     };
     let (sweep_ms, poll_ms) = (length("sweep", SWEEP_MS_MAX), length("poll", SWEEP_MS_MAX));
+    let acknowledged = parse_scalar(settings, &at(ACKNOWLEDGE), &at(ACKNOWLEDGE), value::flag, problems);
     let columns = columns(&at("columns"), settings, problems);
     let statuses = statuses(&at("statuses"), settings, problems);
     let (relay, sink) = relay(&at("relay"), settings, problems);
@@ -102,7 +107,8 @@ pub(super) fn check(
         problems.add(place.clone(), &path, unfit.to_string());
         return None;
     }
-    Some(OutboxSource { outbox, url, sink })
+    let acknowledge_early_delete = acknowledged.unwrap_or(false);
+    Some(OutboxSource { outbox, url, sink, acknowledge_early_delete })
 }
 
 /// The columns, each as it is called here. One that is named "" is not there.
@@ -223,6 +229,8 @@ pub(super) struct ShownOutbox {
     subscriber: Option<String>,
     sweep: String,
     poll: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    acknowledge_early_delete: bool,
     columns: BTreeMap<&'static str, String>,
     statuses: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -245,7 +253,7 @@ struct ShownRelay {
 }
 
 pub(super) fn shown(source: &OutboxSource) -> ShownOutbox {
-    let OutboxSource { outbox, url, sink } = source;
+    let OutboxSource { outbox, url, sink, acknowledge_early_delete } = source;
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let columns = &outbox.columns;
     let optional = |column: &Option<String>| column.clone().unwrap_or_default();
@@ -255,6 +263,7 @@ pub(super) fn shown(source: &OutboxSource) -> ShownOutbox {
         subscriber: outbox.subscriber.clone(),
         sweep: value::length_text(outbox.sweep_ms),
         poll: value::length_text(outbox.poll_ms),
+        acknowledge_early_delete: *acknowledge_early_delete,
         columns: BTreeMap::from([
             ("id", columns.id.clone()),
             ("event_type", columns.event_type.clone()),

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use lazaret_core::duration::Length;
 use lazaret_core::limits;
-use lazaret_core::retention::{MaxCount, PruningPolicy, Retention};
+use lazaret_core::retention::{Effective, MaxCount, Origin, PruningPolicy, Retention};
+use lazaret_store::job::SOURCE;
 use serde::Serialize;
 
 use super::check::parse_scalar;
 use super::layer::{self, Given, Settings};
-use super::problem::{Problems, quoted};
-use super::value;
+use super::problem::{Place, Problems, quoted};
+use super::{Config, value};
 
 /// What is set for one queue of a source.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -75,6 +76,61 @@ pub(super) fn queues(
         (name, QueueConfig { retention })
     });
     checked.collect()
+}
+
+/// Warns about letters that are deleted for good before the floor of 90 days. Letters of an outbox are an application's
+/// business events: there it is an error, unless somebody acknowledges it.
+pub(super) fn check_floor(config: &Config, settings: &Settings, problems: &mut Problems) {
+    let jobs = (SOURCE, "jobs".to_owned(), &config.jobs.retention, &config.jobs.queues, None);
+    let sources = config.sources.iter().map(|(name, source)| {
+        let acknowledged = source.outbox.as_ref().map(|outbox| outbox.acknowledge_early_delete);
+        (name.as_str(), format!("sources.{name}"), &source.retention, &source.queues, acknowledged)
+    });
+    for (source, path, own, queues, acknowledged) in [jobs].into_iter().chain(sources) {
+        let nothing = Retention::default();
+        let usual = Effective::of(source, &nothing, own, &config.retention);
+        let named = queues
+            .iter()
+            .map(|(queue, it)| (Some(queue), Effective::of(source, &it.retention, own, &config.retention)));
+        for (queue, effective) in [(None, usual)].into_iter().chain(named) {
+            let is_own = queue.is_none()
+                || effective.min_age != usual.min_age
+                || effective.pruning_policy != usual.pruning_policy;
+            if !is_own || !deletes_early(&effective) {
+                continue;
+            }
+            let key = floor_key(&path, queue, &effective);
+            let place = settings.get(&key).map_or(Place::File, |setting| setting.place.clone());
+            let of_queue = queue.map(|queue| format!(", queue {}", quoted(queue))).unwrap_or_default();
+            let message = format!(
+                "letters of {source}{of_queue} are deleted for good after {}, before the floor of 90 days",
+                effective.min_age.0
+            );
+            match acknowledged {
+                Some(false) => problems.add_with_hint(place, &key, message, ACKNOWLEDGE_HINT),
+                Some(true) | None => problems.warn(place, &key, message, FLOOR_HINT),
+            }
+        }
+    }
+}
+
+const FLOOR_HINT: &str = "leave min_age at P90D, or set pruning_policy = \"archive\"";
+const ACKNOWLEDGE_HINT: &str = "leave min_age at P90D, set pruning_policy = \"archive\", or acknowledge it with \
+acknowledge_early_delete = true under the source";
+
+fn deletes_early(effective: &Effective) -> bool {
+    effective.pruning_policy.0 == PruningPolicy::Delete
+        && effective.min_age.0.ms() < limits::RETENTION_FLOOR_MS
+}
+
+/// The key that lowers the floor.
+fn floor_key(source: &str, queue: Option<&String>, effective: &Effective) -> String {
+    let level = match (effective.min_age.1, queue) {
+        (Origin::Queue, Some(queue)) => format!("{source}.queues.{}.retention", layer::part(queue)),
+        (Origin::Queue, None) | (Origin::Source, _) => format!("{source}.retention"),
+        (Origin::Global | Origin::Default, _) => "retention".to_owned(),
+    };
+    format!("{level}.min_age")
 }
 
 fn length(text: &str, ms_min: u64) -> Result<Length, String> {
@@ -156,7 +212,7 @@ pub(super) fn shown_queues(queues: &BTreeMap<String, QueueConfig>) -> BTreeMap<&
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{load_env, load_text};
+    use super::super::tests::{check_text, load_env, load_text};
     use super::*;
 
     fn days(days: i64) -> Option<Length> {
@@ -206,6 +262,45 @@ max_age = '1d'
         assert_eq!(orders.retention.min_age, days(0));
         assert_eq!(orders.queues["Big \"q\""].retention.max_age, days(1));
         assert_eq!(load_text(&config.to_toml()).unwrap(), config);
+    }
+
+    #[test]
+    fn deleting_before_the_floor_is_warned_about_and_refused_for_an_outbox() {
+        let warned = |text: &str| -> Vec<String> {
+            let checked = check_text(text);
+            assert!(checked.config.is_ok(), "{text}: {checked:?}");
+            checked.warnings.iter().map(ToString::to_string).collect()
+        };
+        let lowered = "[retention]\nmin_age = '30d'\n";
+        let told = "deleted for good after P30D, before the floor of 90 days";
+        assert_eq!(
+            warned(lowered),
+            [format!("lazaret.toml:2:11: retention.min_age: letters of jobs are {told}")]
+        );
+        assert_eq!(warned("[retention]\nmin_age = '30d'\npruning_policy = 'archive'\n"), [""; 0]);
+        assert_eq!(warned("[retention]\npruning_policy = 'delete'\n"), [""; 0]);
+        assert_eq!(
+            warned("[jobs.queues.'a b'.retention]\nmin_age = '30d'\n"),
+            [format!(
+                "lazaret.toml:2:11: jobs.queues.\"a b\".retention.min_age: letters of jobs, queue \"a b\" are {told}"
+            )]
+        );
+
+        let outbox =
+            "[sources.orders]\nkind = 'outbox'\nurl = 'postgres://localhost/shop'\ntable = 'outbox'\n";
+        let early = "[sources.orders.retention]\nmin_age = '30d'\npruning_policy = 'delete'\n";
+        assert_eq!(warned(&format!("{outbox}[sources.orders.retention]\nmin_age = '30d'\n")), [""; 0]);
+        let error = load_text(&format!("{outbox}{early}")).unwrap_err();
+        let refused = format!("sources.orders.retention.min_age: letters of orders are {told}");
+        assert!(error.to_string().ends_with(&refused), "{error}");
+        assert!(error.hint().unwrap().contains("acknowledge_early_delete = true"), "{error:?}");
+        let acknowledged = format!("{outbox}acknowledge_early_delete = true\n{early}");
+        assert!(warned(&acknowledged)[0].ends_with(&refused));
+        let config = load_text(&acknowledged).unwrap();
+        assert_eq!(load_text(&config.to_toml()).unwrap(), config);
+        let report = "[sources.orders]\nkind = 'report'\nacknowledge_early_delete = true\n";
+        let error = load_text(report).unwrap_err().to_string();
+        assert!(error.contains("a source of the kind report has no acknowledge_early_delete"), "{error}");
     }
 
     #[test]

@@ -161,6 +161,7 @@ const KEYS: &[Key] = &[
                 key("subscriber", Shape::Text),
                 key("sweep", Shape::Length),
                 key("poll", Shape::Length),
+                key(outbox::ACKNOWLEDGE, Shape::Flag),
                 key("columns", Shape::Table(outbox::COLUMNS)),
                 key("statuses", Shape::Table(outbox::STATUSES)),
                 key("relay", Shape::Table(RELAY)),

@@ -19,15 +19,25 @@ pub(super) fn load_env(variables: &[(&str, &str)]) -> Result<Config, ConfigError
 }
 
 fn load_all(file: &[u8], env: &[(&str, &str)], overrides: Overrides) -> Result<Config, ConfigError> {
+    check_all(file, env, overrides).config
+}
+
+pub(super) fn check_text(text: &str) -> Checked {
+    check_all(text.as_bytes(), &[], Overrides::default())
+}
+
+fn check_all(file: &[u8], env: &[(&str, &str)], overrides: Overrides) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lazaret.toml");
     std::fs::write(&path, file).unwrap();
     let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-    load(Some(&path), env, overrides).map_err(|mut error| {
-        let folder = format!("{}/", folder.path().display());
-        error.lines.iter_mut().for_each(|line| *line = line.replace(&folder, ""));
-        error
-    })
+    let mut checked = check(Some(&path), env, overrides);
+    let folder = format!("{}/", folder.path().display());
+    let errors = checked.config.as_mut().err().into_iter().flat_map(|error| &mut error.problems);
+    for problem in errors.chain(&mut checked.warnings) {
+        problem.place = problem.place.replace(&folder, "");
+    }
+    checked
 }
 
 /// Each case and what is said about it.
@@ -124,7 +134,7 @@ fn unknown_keys_are_refused_at_every_level() {
 }
 
 #[test]
-fn unknown_variables_are_refused_by_name() {
+fn unknown_variables_are_warned_about_by_name() {
     let cases = [
         "LAZARET_LISEN=x",
         "LAZARET_LOG_LEVEL=debug",
@@ -148,8 +158,47 @@ fn unknown_variables_are_refused_by_name() {
         "LAZARET_FOO=x",
         "LAZARET_TOKENS=lzr_secret",
     ];
-    let answers = told(&cases, |case| load_env(&[case.split_once('=').unwrap()]));
+    let mut answers = String::new();
+    for case in cases {
+        let checked = check_all(b"", &[case.split_once('=').unwrap()], Overrides::default());
+        let errors = checked.config.err().map(|error| error.problems).unwrap_or_default();
+        writeln!(answers, "{case}").unwrap();
+        for problem in errors.iter().chain(&checked.warnings) {
+            writeln!(answers, "    {}: {problem}", problem.severity.name()).unwrap();
+        }
+    }
     insta::assert_snapshot!("unknown_variables", answers);
+}
+
+#[test]
+fn service_links_of_kubernetes_are_passed_over() {
+    let links = [
+        ("LAZARET_PORT", "tcp://10.96.0.12:7070"),
+        ("LAZARET_SERVICE_HOST", "10.96.0.12"),
+        ("LAZARET_SERVICE_PORT", "7070"),
+        ("LAZARET_SERVICE_PORT_HTTP", "7070"),
+        ("LAZARET_PORT_7070_TCP", "tcp://10.96.0.12:7070"),
+        ("LAZARET_PORT_7070_TCP_ADDR", "10.96.0.12"),
+        ("LAZARET_PORT_7070_TCP_PORT", "7070"),
+        ("LAZARET_PORT_7070_TCP_PROTO", "tcp"),
+        ("LAZARET_POSTGRES_SERVICE_HOST", "10.96.0.13"),
+        ("LAZARET_POSTGRES_PORT", "tcp://10.96.0.13:5432"),
+        ("LAZARET_POSTGRES_PORT_5432_UDP_PROTO", "udp"),
+        ("LAZARET_LOG__LEVEL", "debug"),
+    ];
+    let checked = check_all(b"", &links, Overrides::default());
+    assert_eq!(checked.warnings, []);
+    assert_eq!(checked.config.unwrap().log.level, "debug");
+
+    for (name, value, told) in [
+        ("LAZARET_PORT", "8080", "LAZARET_PORT: unknown environment variable; did you mean LAZARET_LISTEN?"),
+        ("LAZARET_PORT_HTTP_TCP", "x", "LAZARET_PORT_HTTP_TCP: unknown environment variable"),
+    ] {
+        let checked = check_all(b"", &[(name, value)], Overrides::default());
+        assert!(checked.config.is_ok(), "{name} must not stop the start");
+        let warnings: Vec<String> = checked.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(warnings, [told]);
+    }
 }
 
 #[test]

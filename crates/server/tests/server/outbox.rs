@@ -148,7 +148,12 @@ fn config(url: &str, receiver: &Receiver) -> Config {
         ..DestinationConfig::new(DestinationUrl::parse(&receiver.url()).unwrap())
     };
     let mut source = SourceConfig::new("shop", SourceKind::Outbox);
-    source.outbox = Some(OutboxSource { outbox, url: PostgresUrl::parse(url).unwrap(), sink: Some(sink) });
+    source.outbox = Some(OutboxSource {
+        outbox,
+        url: PostgresUrl::parse(url).unwrap(),
+        sink: Some(sink),
+        acknowledge_early_delete: false,
+    });
     let mut config = Config::default();
     config.sources.insert("shop".to_owned(), source);
     config
