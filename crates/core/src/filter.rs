@@ -27,7 +27,7 @@ use crate::class::ErrorClass;
 use crate::duration::Length;
 use crate::id::IncidentId;
 use crate::letter::Letter;
-use crate::lifecycle::Status;
+use crate::lifecycle::{Action, Status};
 use crate::pattern::Pattern;
 use crate::time::Time;
 
@@ -123,6 +123,34 @@ impl Filter {
         *self == Filter::default()
     }
 
+    /// Returns true if the filter spares nothing that `action` could move, such as `type:*`, or `status:pending` for a
+    /// discard. For what changes many letters at once it counts as no filter at all.
+    ///
+    /// A pattern of stars says nothing in any field, also where letters without a value would not match it.
+    pub fn spares_nothing(&self, action: Action, now: Time) -> bool {
+        // Taken apart, so that a new field is not forgotten here.
+        let Filter { queue, letter_type, error_type, class, code, status, source, incident, .. } = self;
+        let Filter { subscriber, aggregate, tenant, event_id, held, since: _, until: _, age: _, .. } = self;
+        let Filter { retries, words, body, contains, path, header_path, .. } = self;
+        let texts = [queue, letter_type, error_type, code, source, subscriber, aggregate, tenant, event_id];
+        let died = self.died(now);
+        texts.into_iter().all(Patterns::match_all)
+            && ErrorClass::ALL.iter().all(|value| class.allows(value))
+            && action.rows().iter().flat_map(|row| row.from).all(|value| status.allows(value))
+            && incident.include.is_empty()
+            && incident.exclude.is_empty()
+            && *held != Some(Held::Yes)
+            && retries.contain(0)
+            && retries.contain(u32::MAX)
+            && died.from.is_none_or(|from| from.ms() <= 0)
+            && died.until.is_none_or(|until| until >= now)
+            && words.is_empty()
+            && body.is_empty()
+            && contains.is_empty()
+            && path.is_empty()
+            && header_path.is_empty()
+    }
+
     /// Whether the letter's columns are what the filter asks for. What is inside of the letter is not looked at; where
     /// `needs_content` says so, `matches_content` has to hold as well.
     pub fn matches(&self, letter: &Letter, now: Time) -> bool {
@@ -166,6 +194,10 @@ impl Patterns {
     /// One value or pattern, and nothing else.
     pub fn only(text: &str) -> Patterns {
         Patterns { include: [Pattern::new(text)].into_iter().collect(), ..Patterns::default() }
+    }
+
+    fn match_all(&self) -> bool {
+        self.exclude.is_empty() && (self.include.is_empty() || self.include.iter().any(Pattern::matches_all))
     }
 
     /// A value that is not there is matched by no pattern, not even by `*`.

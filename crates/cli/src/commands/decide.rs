@@ -13,7 +13,7 @@ use crate::answers::LetterSummary;
 use crate::client::{Client, ClientError, Content};
 use crate::failure::{Failure, Outcome, explain};
 use crate::filter;
-use crate::output::{Format, Screen, escape, json_text};
+use crate::output::{Format, Screen, escape, json_text, moment};
 
 pub const EXAMPLES_RESOLVE: &str = "\
 Examples:
@@ -130,7 +130,7 @@ pub async fn run(
         None => Selection::All,
         Some(text) => {
             let wanted = filter::read(&text)?;
-            if wanted.is_empty() {
+            if wanted.spares_nothing(action, moment::now()) {
                 return Err(empty_filter().into());
             }
             Selection::Matching(Box::new(filter::with_default_status(wanted, &filter::meant(action))))
@@ -145,7 +145,7 @@ pub fn hold_without_reason() -> Failure {
 }
 
 pub fn empty_filter() -> Failure {
-    Failure::misuse("the filter is empty and would match every letter").hint("say --all if that is meant")
+    Failure::misuse("the filter is empty or matches every letter").hint("say --all if that is meant")
 }
 
 pub async fn restore(args: RestoreArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {

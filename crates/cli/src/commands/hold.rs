@@ -87,7 +87,7 @@ pub async fn run(args: HoldArgs, client: &Client, screen: &mut Screen) -> anyhow
         None => Filter::default(),
         Some(text) => filter::read(text)?,
     };
-    let selection = match (wanted.is_empty(), args.all) {
+    let selection = match (wanted.spares_nothing(Action::Hold, moment::now()), args.all) {
         (true, true) => Selection::All,
         (true, false) => return Err(decide::empty_filter().into()),
         (false, _) => Selection::Matching(Box::new(wanted)),

@@ -342,3 +342,55 @@ fn refusal(result: Result<Filter, FilterError>) -> String {
         Err(error) => error.to_string(),
     }
 }
+
+#[test]
+fn filters_that_spare_nothing_count_as_none() {
+    let now = Time::parse("2026-11-15T03:00:00Z").unwrap();
+    let spares_nothing = |text: &str, action| Filter::from_text(text).unwrap().spares_nothing(action, now);
+    let statuses = "status:pending,reprocessing,resolved,discarded";
+    for all in [
+        "",
+        "type:*",
+        "queue:**",
+        "type:*,a.b",
+        "error:* source:*",
+        "tenant:*",
+        "code:*",
+        "event:*",
+        "held:no",
+        "retries:>=0",
+        "since:1970-01-01T00:00:00Z",
+        "age:<40000d",
+        "until:2026-11-16T00:00:00Z",
+        statuses,
+    ] {
+        for action in [Action::Discard, Action::Redrive, Action::Delete, Action::Restore, Action::Hold] {
+            assert!(spares_nothing(all, action), "{all} {action}");
+        }
+    }
+    assert!(spares_nothing("status:pending type:*", Action::Discard));
+    assert!(spares_nothing("status:pending", Action::Redrive));
+    assert!(spares_nothing("-status:pending", Action::Reopen));
+    for some in [
+        "type:a*",
+        "-type:*",
+        "-queue:a",
+        "source:report",
+        "class:transient",
+        "held:yes",
+        "retries:1",
+        "since:24h",
+        "until:24h",
+        "age:>1d",
+        "timeout",
+        "path:$.a=1",
+        "contains:x",
+        "body:x",
+        "incident:019a8b1c-7e00-7000-8000-000000000000",
+    ] {
+        assert!(!spares_nothing(some, Action::Discard), "{some}");
+        assert!(!spares_nothing(&format!("{some} type:* status:pending"), Action::Redrive), "{some}");
+    }
+    assert!(!spares_nothing("status:pending", Action::Delete));
+    assert!(!spares_nothing("status:discarded", Action::Restore));
+}

@@ -12,6 +12,7 @@ use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
+use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::decision::{Decided, Decision, Expected, OperationState, Verb};
 use serde_json::{Map, Value};
@@ -148,7 +149,7 @@ pub(crate) async fn by_filter(
         return Err(Problem::new(Code::ReasonRequired, "to delete letters by a filter needs a reason")
             .hint(r#"send {"reason":"…"}: it stands in the audit log"#));
     }
-    let filter = take_filter(&mut body)?;
+    let filter = take_filter(&mut body, verb, app.clock.now())?;
     let expected = match body.remove("expectedCount") {
         Some(value) => value.as_u64().ok_or_else(|| {
             Problem::new(
@@ -245,8 +246,8 @@ fn take_reason(body: &mut Map<String, Value>, verb: Verb) -> Result<Option<Strin
     Ok(reason)
 }
 
-/// The filter of the body; an empty one only as `"all": true`, so that a slip never means everything.
-fn take_filter(body: &mut Map<String, Value>) -> Result<Filter, Problem> {
+/// The filter of the body; one that spares nothing only with `"all": true`, so that a slip never means everything.
+fn take_filter(body: &mut Map<String, Value>, verb: Verb, now: Time) -> Result<Filter, Problem> {
     let filter = match body.remove("filter") {
         Some(filter) => read_filter(&filter)?,
         None => Filter::default(),
@@ -256,9 +257,9 @@ fn take_filter(body: &mut Map<String, Value>) -> Result<Filter, Problem> {
         Some(Value::Bool(true)) => true,
         Some(_) => return Err(Problem::new(Code::BadRequest, "all must be true or false")),
     };
-    match (filter.is_empty(), all) {
+    match (filter.spares_nothing(verb.action(), now), all) {
         (false, false) | (true, true) => Ok(filter),
-        (true, false) => Err(Problem::new(Code::FilterRequired, "a filter is needed")
+        (true, false) => Err(Problem::filter_required(&filter)
             .hint(r#"send {"filter":{"queue":"billing"},"expectedCount":12}, or {"all":true,"expectedCount":12} for everything"#)),
         (false, true) => Err(Problem::new(Code::BadRequest, "all and a filter contradict each other")),
     }

@@ -11,6 +11,7 @@ use lazaret_core::cursor::{self, RawKey};
 use lazaret_core::duration::Length;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{HoldId, LetterId};
+use lazaret_core::lifecycle::Action;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldRecord, HoldState, NewHold};
@@ -53,7 +54,7 @@ pub(crate) async fn place(
 ) -> Result<Located<HoldRecordBody>, Problem> {
     let at = app.clock.now();
     let mut fields = Fields::read(&body?)?;
-    let on = read_on(&mut fields)?;
+    let on = read_on(&mut fields, at)?;
     match &on {
         HoldOn::Letter(_) => {}
         HoldOn::Filter { filter, .. } | HoldOn::Standing(filter) => may_ask(&app, &caller, filter)?,
@@ -83,7 +84,7 @@ pub(crate) async fn place(
 }
 
 /// What is to be held; exactly one way of saying it.
-fn read_on(fields: &mut Fields) -> Result<HoldOn, Problem> {
+fn read_on(fields: &mut Fields, now: Time) -> Result<HoldOn, Problem> {
     let letter = fields.text("letterId")?;
     let filter = fields.take("filter");
     let all = fields.flag("all")?.unwrap_or(false);
@@ -101,10 +102,10 @@ fn read_on(fields: &mut Fields) -> Result<HoldOn, Problem> {
         Some(filter) => read_filter(&filter)?,
         None => Filter::default(),
     };
-    match (filter.is_empty(), all) {
+    match (filter.spares_nothing(Action::Hold, now), all) {
         (false, false) | (true, true) => {}
         (true, false) => {
-            return Err(Problem::new(Code::FilterRequired, "a letterId or a filter is needed").hint(
+            return Err(Problem::filter_required(&filter).hint(
                 r#"send {"letterId":"…"}, {"filter":{"tenant":"acme"},"count":12} or {"filter":{"tenant":"acme"},"standing":true}"#,
             ));
         }

@@ -5,7 +5,7 @@ use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, Que
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::cursor::BadCursor;
-use lazaret_core::filter::FilterError;
+use lazaret_core::filter::{Filter, FilterError};
 use lazaret_core::id::BadId;
 use lazaret_core::lifecycle::{Refused, Standing};
 use lazaret_store::StoreError;
@@ -191,6 +191,12 @@ impl Problem {
     /// What is told where no problem document can be sent any more.
     pub fn text(&self) -> &str {
         &self.detail
+    }
+
+    /// Refuses to change every letter there is because a filter was forgotten or says nothing.
+    pub fn filter_required(filter: &Filter) -> Problem {
+        let why = if filter.is_empty() { "a filter is needed" } else { "the filter matches every letter" };
+        Problem::new(Code::FilterRequired, why)
     }
 
     pub fn no_letter(id: impl std::fmt::Display) -> Problem {

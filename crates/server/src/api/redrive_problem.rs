@@ -106,6 +106,6 @@ impl From<NotRedriven> for Problem {
 }
 
 pub(crate) fn filter_required() -> Problem {
-    Problem::new(Code::FilterRequired, "a filter is needed")
+    Problem::new(Code::FilterRequired, "a filter is needed that does not match every pending letter")
         .hint(r#"send {"filter":{"queue":"billing"}}, {"letters":["…"]}, or {"all":true,"expectedCount":12} for everything"#)
 }

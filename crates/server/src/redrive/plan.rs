@@ -49,7 +49,9 @@ pub async fn plan(app: &App, request: PlanRequest) -> Result<Planned, NotRedrive
 /// The letters as the store takes them down, and whether all are known to be jobs.
 async fn read_selection(app: &App, selection: Selection) -> Result<(stored::Selection, bool), NotRedriven> {
     match selection {
-        Selection::Filter(filter) if filter.is_empty() => Err(NotRedriven::FilterRequired),
+        Selection::Filter(filter) if filter.spares_nothing(Action::Redrive, app.clock.now()) => {
+            Err(NotRedriven::FilterRequired)
+        }
         Selection::Filter(filter) => {
             let only_jobs = filter.source.include == [Pattern::new(SOURCE)].into_iter().collect();
             Ok((stored::Selection::Filter(filter), only_jobs))

@@ -11,6 +11,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use lazaret_core::filter::Filter;
+use lazaret_core::lifecycle::Action;
 use lazaret_core::limits;
 
 use super::asked::{Asked, pairs};
@@ -207,11 +208,13 @@ async fn restore_many(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -
 async fn restored(app: &Arc<App>, viewer: &Viewer, form: &Form) -> Result<String, Problem> {
     let mut wish = form.texts(&["place", "reason"]);
     let q = form.get("q").trim();
-    match Filter::from_text(q)?.is_empty() {
-        // An empty field above a list of everything means everything; the count keeps it from being a slip.
-        true => wish.insert("all".into(), true.into()),
-        false => wish.insert("filter".into(), serde_json::json!({"q": q})),
-    };
+    // An empty field above a list of everything means everything; the count keeps it from being a slip.
+    if Filter::from_text(q)?.spares_nothing(Action::Restore, app.clock.now()) {
+        wish.insert("all".into(), true.into());
+    }
+    if !q.is_empty() {
+        wish.insert("filter".into(), serde_json::json!({"q": q}));
+    }
     if let Some(count) = form.count("count")? {
         wish.insert("count".into(), count.into());
     }

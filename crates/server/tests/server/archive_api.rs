@@ -235,6 +235,7 @@ async fn a_bad_question_is_refused_with_what_is_right() {
     let restore = "/api/v1/archive/restore";
     app.post(restore, &json!({"count": 1})).await.problem(400, "filter_required");
     app.post(restore, &json!({"filter": {"q": ""}, "count": 1})).await.problem(400, "filter_required");
+    app.post(restore, &json!({"filter": {"queue": "*"}, "count": 1})).await.problem(400, "filter_required");
     app.post(restore, &json!({"all": true, "filter": {"queue": "x"}, "count": 1}))
         .await
         .problem(400, "bad_request");

@@ -87,6 +87,9 @@ async fn everything_is_only_meant_when_it_is_said() {
         json!({"expectedCount": 2}),
         json!({"filter": {}, "expectedCount": 2}),
         json!({"filter": {"q": ""}, "expectedCount": 2}),
+        json!({"filter": {"type": "*"}, "expectedCount": 2}),
+        json!({"filter": {"q": "queue:** status:pending"}, "expectedCount": 2}),
+        json!({"filter": {"q": "since:1970-01-01T00:00:00Z error:*"}, "expectedCount": 2}),
     ] {
         app.post(resolve, &body).await.problem(400, "filter_required");
     }

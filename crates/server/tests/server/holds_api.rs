@@ -209,6 +209,8 @@ async fn a_bad_wish_is_refused_with_what_is_right() {
     };
     refused(json!({"reason": "x"}), 400, "filter_required", "standing").await;
     refused(json!({"filter": {}, "count": 1, "reason": "x"}), 400, "filter_required", "filter").await;
+    let every = json!({"filter": {"type": "*"}, "standing": true, "reason": "x"});
+    refused(every, 400, "filter_required", "filter").await;
     refused(json!({"filter": {"quue": "a"}, "count": 1, "reason": "x"}), 400, "bad_filter", "queue").await;
     refused(json!({"filter": {"queue": "a"}, "reason": "x"}), 400, "bad_request", "count").await;
     refused(

@@ -164,6 +164,8 @@ async fn a_call_for_many_is_confirmed_says_what_it_means_and_counts_if_asked() {
             app.delete(&format!("{base}?confirm=true")).await,
             delete_with(&app, base, &json!({"confirm": true, "filter": {}})).await,
             app.post(&purge, &json!({})).await,
+            app.post(&purge, &json!({"queue": "*"})).await,
+            app.post(&format!("{base}/retry"), &json!({"confirm": true, "filter": {"type": "**"}})).await,
             app.send(app.request(Method::POST, &purge, "")).await,
             app.send(app.request(Method::POST, &format!("{purge}?all=true"), "")).await,
             app.post(&format!("{base}/retry"), &json!({"confirm": true, "filter": {}})).await,

@@ -98,7 +98,7 @@ pub(super) async fn full() -> Full {
     let operation = app.post(&path("hold"), &all).await.expect(200)["id"].as_str().unwrap().to_owned();
     let hold = json!({"letterId": letter, "reason": "secret=hush-24"});
     let hold = app.post("/api/v1/holds", &hold).await.expect(201)["id"].as_str().unwrap().to_owned();
-    let plan = json!({"filter": {"status": "pending"}, "reason": "password: hush-25"});
+    let plan = json!({"filter": {"eventId": "e-1"}, "reason": "password: hush-25"});
     let planned = app.post("/api/v1/redrives/plan", &plan).await.expect(201);
     let incident = app.get(&path(&letter)).await.expect(200)["incidentId"].as_str().unwrap().to_owned();
     let note = json!({"text": "api_key=hush-26"});

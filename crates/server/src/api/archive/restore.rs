@@ -14,8 +14,9 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, header};
 use lazaret_core::filter::Filter;
 use lazaret_core::id::LetterId;
-use lazaret_core::lifecycle::Place;
+use lazaret_core::lifecycle::{Action, Place};
 use lazaret_core::limits;
+use lazaret_core::time::Time;
 use lazaret_store::archive::{ArchiveQuery, Archived};
 use lazaret_store::decision::{Decided, Decision, Verb};
 use serde_json::json;
@@ -109,7 +110,7 @@ pub(crate) async fn begin(
     request: &RequestId,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Restore, Problem> {
-    let asked = read(Fields::read(&body?)?)?;
+    let asked = read(Fields::read(&body?)?, app.clock.now())?;
     may_ask(&app, caller, &asked.filter)?;
     let decision = Decision {
         verb: Verb::Restore,
@@ -275,7 +276,7 @@ struct Asked {
     reason: Option<String>,
 }
 
-fn read(mut fields: Fields) -> Result<Asked, Problem> {
+fn read(mut fields: Fields, now: Time) -> Result<Asked, Problem> {
     let filter = match fields.take("filter") {
         Some(filter) => read_filter(&filter)?,
         None => Filter::default(),
@@ -288,10 +289,10 @@ fn read(mut fields: Fields) -> Result<Asked, Problem> {
     };
     let reason = fields.reason("reason")?;
     fields.end()?;
-    match (filter.is_empty(), all) {
+    match (filter.spares_nothing(Action::Restore, now), all) {
         (false, false) | (true, true) => {}
         (true, false) => {
-            return Err(Problem::new(Code::FilterRequired, "a filter is needed")
+            return Err(Problem::filter_required(&filter)
                 .hint(r#"send {"filter":{"queue":"billing"},"count":12}, or {"all":true,"count":12} for everything"#));
         }
         (false, true) => return Err(bad("all", "and a filter contradict each other")),

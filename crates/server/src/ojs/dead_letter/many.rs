@@ -28,7 +28,7 @@ pub(in crate::ojs) async fn retry_many(
     Text(body): Text,
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let call = read::bulk(&pairs, &body, Confirmed::InWords)?;
+    let call = read::bulk(&pairs, &body, Confirmed::InWords, app.clock.now())?;
     let done = all(&app, &caller, &request, Verb::Retry, call).await?;
     Ok(match done {
         All::Done(done) => answer("retry", "retried", done),
@@ -45,7 +45,7 @@ pub(in crate::ojs) async fn delete_many(
     Text(body): Text,
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let call = read::bulk(&pairs, &body, Confirmed::InWords)?;
+    let call = read::bulk(&pairs, &body, Confirmed::InWords, app.clock.now())?;
     deleted("delete", all(&app, &caller, &request, Verb::Delete, call).await?)
 }
 
@@ -58,7 +58,7 @@ pub(in crate::ojs) async fn purge(
     Text(body): Text,
 ) -> Result<Response, Problem> {
     let Query(pairs) = pairs?;
-    let call = read::bulk(&pairs, &body, Confirmed::ByPath)?;
+    let call = read::bulk(&pairs, &body, Confirmed::ByPath, app.clock.now())?;
     deleted("purge", all(&app, &caller, &request, Verb::Delete, call).await?)
 }
 

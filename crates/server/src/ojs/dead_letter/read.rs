@@ -2,7 +2,9 @@
 
 use lazaret_core::cursor::Sort;
 use lazaret_core::filter::Filter;
+use lazaret_core::lifecycle::Action;
 use lazaret_core::limits;
+use lazaret_core::time::Time;
 use serde_json::{Map, Value};
 
 use super::wanted::{KEYS, Key, Wanted};
@@ -154,7 +156,12 @@ pub(super) enum Confirmed {
 
 /// Reads a call for many from query and body, which may each hold any part of it. A key that we do not know is refused:
 /// left out, it would mean more jobs than were meant.
-pub(super) fn bulk(pairs: &[(String, String)], body: &str, by: Confirmed) -> Result<Bulk, Problem> {
+pub(super) fn bulk(
+    pairs: &[(String, String)],
+    body: &str,
+    by: Confirmed,
+    now: Time,
+) -> Result<Bulk, Problem> {
     let mut call = Call::default();
     for (key, value) in pairs {
         call.pair(key, value)?;
@@ -162,7 +169,7 @@ pub(super) fn bulk(pairs: &[(String, String)], body: &str, by: Confirmed) -> Res
     for (key, value) in &object(body)? {
         call.field(key, value)?;
     }
-    call.read(by)
+    call.read(by, now)
 }
 
 /// A call for many that is being read.
@@ -236,7 +243,7 @@ impl Call {
         Ok(())
     }
 
-    fn read(self, by: Confirmed) -> Result<Bulk, Problem> {
+    fn read(self, by: Confirmed, now: Time) -> Result<Bulk, Problem> {
         let confirmed = self.confirm.unwrap_or(by == Confirmed::ByPath);
         if !confirmed {
             return Err(Problem::new(Code::ConfirmRequired, "a call for many jobs has to be confirmed")
@@ -244,7 +251,8 @@ impl Call {
         }
         let filter = self.wanted.filter()?;
         let (expected, reason) = (self.expected, self.reason);
-        match (filter.is_empty(), self.all) {
+        // What is deleted is a retry's opposite, and both are about all that is pending.
+        match (filter.spares_nothing(Action::Redrive, now), self.all) {
             (false, false) => Ok(Bulk { filter, expected, reason }),
             (true, true) if expected.is_some() => Ok(Bulk { filter, expected, reason }),
             (true, _) => Err(Problem::new(Code::FilterRequired, "without a filter every job would be meant")
@@ -292,6 +300,10 @@ fn unknown(field: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn now() -> Time {
+        Time::from_ms(1_800_000_000_000)
+    }
 
     fn pairs(query: &[(&str, &str)]) -> Vec<(String, String)> {
         query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -369,20 +381,21 @@ mod tests {
             r#"{"confirm":true,"all":true,"expected_count":-1}"#,
             r#"{"confirm":true,"all":true,"expected_count":1,"queue":"q"}"#,
         ] {
-            assert!(bulk(&[], bad, Confirmed::InWords).is_err(), "{bad}");
+            assert!(bulk(&[], bad, Confirmed::InWords, now()).is_err(), "{bad}");
         }
-        let all = bulk(&[], r#"{"confirm":true,"all":true,"expected_count":3}"#, Confirmed::InWords).unwrap();
+        let all = bulk(&[], r#"{"confirm":true,"all":true,"expected_count":3}"#, Confirmed::InWords, now())
+            .unwrap();
         assert!(all.filter.is_empty());
         assert_eq!(all.expected, Some(3));
         let body = r#"{"confirm":true,"filter":{"queue":"q","type":"a.*","since":"24h"},"reason":" fixed "}"#;
-        let some = bulk(&[], body, Confirmed::InWords).unwrap();
+        let some = bulk(&[], body, Confirmed::InWords, now()).unwrap();
         assert_eq!(some.filter.to_string(), "queue:q type:a.* since:P1D");
         assert_eq!(some.reason.as_deref(), Some("fixed"));
     }
 
     #[test]
     fn a_bulk_call_says_the_same_in_the_query() {
-        let read = |query: &[(&str, &str)], by| bulk(&pairs(query), "", by);
+        let read = |query: &[(&str, &str)], by| bulk(&pairs(query), "", by, now());
         for bad in [
             &[("older_than", "7d")][..],
             &[("older_than", "7d"), ("confirm", "yes")],

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use lazaret_core::filter::Filter;
 use lazaret_core::limits;
 use lazaret_store::decision::Verb;
 use serde_json::{Map, Value, json};
@@ -132,10 +133,13 @@ async fn by_filter(
     };
     let mut wish: Map<String, Value> = form.texts(&["reason"]);
     wish.insert("expectedCount".into(), count.into());
-    match q.is_empty() {
-        true => wish.insert("all".into(), true.into()),
-        false => wish.insert("filter".into(), json!({ "q": q })),
-    };
+    // The number that was typed keeps it from being a slip.
+    if Filter::from_text(q)?.spares_nothing(verb.action(), app.clock.now()) {
+        wish.insert("all".into(), true.into());
+    }
+    if !q.is_empty() {
+        wish.insert("filter".into(), json!({ "q": q }));
+    }
     let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
     let body = Ok(form::body(wish));
     let decided = decisions::by_filter(verb, State(Arc::clone(app)), caller, request, body).await;
