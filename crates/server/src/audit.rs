@@ -7,6 +7,8 @@ mod key;
 #[cfg(test)]
 mod tests;
 
+use std::time::{Duration, Instant};
+
 use hmac::{Hmac, KeyInit, Mac};
 use lazaret_core::id::AuditId;
 use lazaret_core::limits;
@@ -81,11 +83,37 @@ fn canonical(entry: &AuditEntry) -> Vec<u8> {
 
 /// Links the oldest entries that are not linked yet.
 pub async fn tick(app: &App) -> Result<Progress, StoreError> {
-    let Some(key) = &app.audit_key else { return Ok(Progress::Idle) };
-    if !app.store.lead().await? {
+    match &app.audit_key {
+        Some(key) => link_some(app.store.as_ref(), key).await,
+        None => Ok(Progress::Idle),
+    }
+}
+
+/// Links all entries that are not linked yet, for as long as a start or an end may wait for it. Until an entry is linked
+/// nobody can prove that it was not changed, and in a store that is stopped nobody links it.
+pub async fn link_all(store: &dyn Store, key: &AuditKey) {
+    let until = Instant::now() + Duration::from_millis(limits::AUDIT_LINK_ALL_MS_MAX);
+    loop {
+        match link_some(store, key).await {
+            Ok(Progress::Idle) => return,
+            Ok(Progress::More) if Instant::now() < until => {}
+            Ok(Progress::More) => {
+                tracing::warn!("the audit log has more entries to link than there was time for");
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "entries of the audit log could not be linked");
+                return;
+            }
+        }
+    }
+}
+
+async fn link_some(store: &dyn Store, key: &AuditKey) -> Result<Progress, StoreError> {
+    if !store.lead().await? {
         return Ok(Progress::Idle);
     }
-    let (mut before, entries) = app.store.unlinked_audit(limits::AUDIT_LINKED_PER_WRITE).await?;
+    let (mut before, entries) = store.unlinked_audit(limits::AUDIT_LINKED_PER_WRITE).await?;
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(Progress::Idle) };
     // No position is signed twice: what took the place of an entry that had its link must not get one too.
     if let Some(head) = key.head().filter(|head| head.position >= first.position) {
@@ -103,7 +131,7 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
         before = Some(next);
     }
     let head = before.map(|link| Head { position: last.position, link });
-    if !app.store.link_audit(links).await? {
+    if !store.link_audit(links).await? {
         // Another instance was faster; there may be more.
         return Ok(Progress::More);
     }

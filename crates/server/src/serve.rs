@@ -128,6 +128,7 @@ where
     greet(&app, bound);
     app.store.drop_unfrozen(opened.abandoned_before(app.clock.now())).await?;
     opened.end_leases(app.clock.now()).await?;
+    link_audit(&app).await;
     let live = Live::new(Arc::clone(&app));
     let mut loops = run::start(&live);
     if let Some(reloading) = reloading
@@ -139,9 +140,16 @@ where
     announce(bound);
     accept_live(&live, listener, signals.ended()).await;
     loops.join_all().await;
+    link_audit(&app).await;
     app.store.close().await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn link_audit(app: &App) {
+    if let Some(key) = &app.audit_key {
+        audit::link_all(app.store.as_ref(), key).await;
+    }
 }
 
 /// Anything but loopback needs a token, and test mode never leaves it.

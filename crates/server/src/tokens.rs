@@ -12,6 +12,7 @@ use lazaret_store::token::StoredToken;
 use lazaret_store::{Store, StoreError};
 
 use crate::access::{self, Role};
+use crate::audit;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::serve::ServeError;
@@ -98,8 +99,12 @@ pub async fn create(
 /// Makes a token in the store itself, which no server may hold if it is the embedded one, for the first token of a server that is to leave loopback.
 pub async fn create_offline(config: &Config, name: &str, role: Role) -> Result<NewToken, ServeError> {
     let store = stores::open(config, Mode::Real).await?.store;
-    let by = Actor { name: "command line".into(), role: Role::Admin.name().into(), request: None };
+    let by = Actor { name: access::COMMAND_LINE.into(), role: Role::Admin.name().into(), request: None };
     let made = create(store.as_ref(), &Entropy::default(), Clock::System.now(), name, role, by).await?;
+    // A server links it otherwise, which may be never: the entry tells who made an admin.
+    if let Ok(Some(key)) = audit::prepare(config, store.as_ref()).await {
+        audit::link_all(store.as_ref(), &key).await;
+    }
     store.close().await?;
     Ok(made)
 }

@@ -60,42 +60,50 @@ pub struct AuditEntry {
     pub reason: Option<String>,
 }
 
-/// A look at what is hidden from others, for the audit log.
+/// Something that a person does and that changes no letter here, for the audit log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Look {
+pub enum Act {
     /// One letter, shown as it is.
     Reveal { letter: LetterId, reason: String },
     /// All letters of a filter, given out whole; the filter in its text form.
     Export { filter: String },
+    /// The row of a letter is about to be written into the application's table again.
+    PutBack { letter: LetterId },
+    /// It was not written after all, and why.
+    PutBackRefused { letter: LetterId, why: String },
 }
 
-impl Look {
+impl Act {
     /// What the audit log calls it.
     pub const fn action(&self) -> &'static str {
         match self {
-            Look::Reveal { .. } => "letter.revealed",
-            Look::Export { .. } => "letters.exported",
+            Act::Reveal { .. } => "letter.revealed",
+            Act::Export { .. } => "letters.exported",
+            Act::PutBack { .. } => "row.put_back",
+            Act::PutBackRefused { .. } => "row.put_back.refused",
         }
     }
 
     pub(crate) const fn letter(&self) -> Option<LetterId> {
         match self {
-            Look::Reveal { letter, .. } => Some(*letter),
-            Look::Export { .. } => None,
+            Act::Reveal { letter, .. } | Act::PutBack { letter } | Act::PutBackRefused { letter, .. } => {
+                Some(*letter)
+            }
+            Act::Export { .. } => None,
         }
     }
 
     pub(crate) fn filter(&self) -> Option<&str> {
         match self {
-            Look::Reveal { .. } => None,
-            Look::Export { filter } => Some(filter),
+            Act::Export { filter } => Some(filter),
+            Act::Reveal { .. } | Act::PutBack { .. } | Act::PutBackRefused { .. } => None,
         }
     }
 
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
-            Look::Reveal { reason, .. } => Some(reason),
-            Look::Export { .. } => None,
+            Act::Reveal { reason, .. } | Act::PutBackRefused { why: reason, .. } => Some(reason),
+            Act::Export { .. } | Act::PutBack { .. } => None,
         }
     }
 }

@@ -163,6 +163,18 @@ pub struct Operation {
     pub floor_ms: Option<i64>,
 }
 
+impl Operation {
+    /// What the audit log calls it once it is known whether it is carried out.
+    pub(crate) fn audit_action(&self, state: OperationState) -> String {
+        match state {
+            OperationState::Refused => format!("{}.refused", self.verb.name()),
+            OperationState::Freezing | OperationState::Working | OperationState::Done => {
+                self.verb.name().to_owned()
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum OperationState {
     /// The list is being taken down; nothing has been decided.

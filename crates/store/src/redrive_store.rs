@@ -7,7 +7,7 @@ use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, Look};
+use crate::audit::{Act, Actor, AuditEntry};
 use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
@@ -163,8 +163,8 @@ pub trait RedriveStore: Send + Sync {
     /// All changed copies of a letter, oldest first.
     async fn edits(&self, letter: LetterId) -> Result<Vec<Edit>, StoreError>;
 
-    /// Puts on record that somebody is about to see what is hidden from others. Whether the letter is there is not asked.
-    async fn note_look(&self, look: Look, by: Actor, at: Time) -> Result<(), StoreError>;
+    /// Puts an act on record that changes nothing here. Whether the letter is there is not asked.
+    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError>;
 
     /// The oldest audit entries that are not linked yet, and the link of the one before them.
     async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError>;

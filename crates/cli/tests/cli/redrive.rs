@@ -261,6 +261,37 @@ fn a_log_that_was_changed_behind_our_back_is_found() {
 }
 
 #[test]
+fn the_log_of_a_stopped_server_is_linked_to_its_last_entry() {
+    let desk = Desk::new();
+    let new = ["token", "new", "--name", "me", "--role", "admin", "--data", "lazaret-data"];
+    let token = desk.run(&new).ok();
+    let verify = |desk: &Desk| -> serde_json::Value {
+        let offline = ["audit", "verify", "--data", "lazaret-data", "--json"];
+        serde_json::from_str(&desk.run(&offline).ok()).unwrap()
+    };
+    let made = verify(&desk);
+    assert_eq!((&made["linked"], &made["unlinked"]), (&1.into(), &0.into()), "{made}");
+
+    let server = Server::start_on(desk);
+    let by = ["--token", token.trim_end()];
+    server.run(&[&by[..], &["token", "new", "--name", "ci", "--role", "producer"]].concat()).ok();
+    let desk = server.stop();
+    let stopped = verify(&desk);
+    assert_eq!((&stopped["linked"], &stopped["unlinked"]), (&2.into(), &0.into()), "{stopped}");
+
+    // What a kill leaves unlinked is counted, and linked before the next start serves anybody.
+    let server = Server::start_on(desk);
+    server.run(&[&by[..], &["token", "new", "--name", "eyes", "--role", "viewer"]].concat()).ok();
+    let desk = server.kill();
+    let killed = verify(&desk);
+    assert_eq!(killed["entries"], 3, "{killed}");
+    let server = Server::start_on(desk);
+    let told: serde_json::Value =
+        serde_json::from_str(&server.run(&[&by[..], &["audit", "verify", "--json"]].concat()).ok()).unwrap();
+    assert_eq!((&told["linked"], &told["unlinked"]), (&3.into(), &0.into()), "{told}");
+}
+
+#[test]
 fn a_letter_of_which_nobody_knows_is_settled_by_a_person() {
     let receiver = Receiver::start();
     // A gateway that says so may have passed the letter on.

@@ -25,6 +25,9 @@ pub const EDIT_DIFF_BYTES_MAX: usize = 256 * 1024;
 /// Entries of the audit log that are linked in one commit, and that are read at once when the chain is verified: each
 /// holds some kilobytes at most.
 pub const AUDIT_LINKED_PER_WRITE: usize = 500;
+
+/// How long a start or an end waits for entries of the audit log to be linked; a backlog of thousands takes less.
+pub const AUDIT_LINK_ALL_MS_MAX: u64 = 5_000;
 pub const AUDIT_VERIFIED_PER_READ: usize = 2_000;
 
 /// Characters that a reason to break the glass has at least: a word is no reason.

@@ -11,7 +11,7 @@ use lazaret_core::filter::Filter;
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 use lazaret_core::redaction::Redactor;
-use lazaret_store::audit::Look;
+use lazaret_store::audit::Act;
 use serde_json::Value;
 
 use super::archive;
@@ -59,8 +59,8 @@ impl<'a> Reveal<'a> {
     /// Puts the look on record. Whatever is to be shown is ready by then, and is not shown if this fails.
     async fn note(self, letter: LetterId) -> Result<(), Problem> {
         let (by, at) = (actor(self.caller, self.request), self.app.clock.now());
-        let look = Look::Reveal { letter, reason: self.reason };
-        self.app.store.note_look(look, by, at).await?;
+        let act = Act::Reveal { letter, reason: self.reason };
+        self.app.store.note_act(act, by, at).await?;
         tracing::info!(letter.id = %letter, by = self.caller.name, "letter {letter} was revealed");
         Ok(())
     }

@@ -8,6 +8,7 @@ use axum::extract::{Extension, Path, State};
 use lazaret_core::lifecycle::Status;
 use lazaret_sources::outbox::{PutBack, RelayConfig};
 use lazaret_sources::{Finding, Source, SourceError};
+use lazaret_store::audit::Act;
 use lazaret_store::stats::StatsOf;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -208,7 +209,14 @@ pub(crate) async fn put_back(
         let why = format!("letters of {} stand in no table", shown(&source));
         return Err(Problem::new(Code::NoWayBack, why));
     };
-    let row = match sources::put_back(&app, running, id).await {
+    let by = actor(&caller, &request);
+    // The application's table is not in our transactions: recorded first, so that no row is written unrecorded.
+    app.store.note_act(Act::PutBack { letter: id }, by.clone(), app.clock.now()).await?;
+    let put_back = sources::put_back(&app, running, id).await;
+    if let Some(why) = refusal(&put_back) {
+        app.store.note_act(Act::PutBackRefused { letter: id, why }, by.clone(), app.clock.now()).await?;
+    }
+    let row = match put_back {
         Ok(Some(PutBack::Made)) => "made",
         Ok(Some(PutBack::IsThere)) => "is_there",
         Ok(None) => return Err(Problem::no_letter(id)),
@@ -218,9 +226,19 @@ pub(crate) async fn put_back(
         }
         Err(NotLooked::Source(error)) => return Err(Problem::new(Code::NoWayBack, error.to_string())),
     };
-    let by = actor(&caller, &request);
     tracing::info!(letter.id = %id, source, by = by.name, "the row of letter {id} was put back: {row}");
     Ok(Json(PutBackBody { letter_id: id.to_string(), row }))
+}
+
+/// Why no row was written.
+fn refusal(put_back: &Result<Option<PutBack>, NotLooked>) -> Option<String> {
+    match put_back {
+        Ok(Some(PutBack::Made)) => None,
+        Ok(Some(PutBack::IsThere)) => Some("the row is there".to_owned()),
+        Ok(None) => Some("the letter is gone".to_owned()),
+        Err(NotLooked::Store(error)) => Some(error.to_string()),
+        Err(NotLooked::Source(error)) => Some(error.to_string()),
+    }
 }
 
 fn unknown(app: &App, name: &str) -> Problem {

@@ -17,7 +17,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use http::{HeaderValue, header};
 use lazaret_core::filter::Filter;
-use lazaret_store::audit::Look;
+use lazaret_store::audit::Act;
 
 use super::guard::{RequestId, actor};
 use super::letters::{Pairs, unknown_parameter};
@@ -54,8 +54,8 @@ pub(crate) async fn export(
     let Query(pairs) = pairs?;
     let filter = Filter::from_query(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
     // Nothing in it is masked, so that another store gets the letters as they are: who took them is put on record.
-    let look = Look::Export { filter: filter.to_string() };
-    app.store.note_look(look, actor(&caller, &request), app.clock.now()).await?;
+    let act = Act::Export { filter: filter.to_string() };
+    app.store.note_act(act, actor(&caller, &request), app.clock.now()).await?;
     let mut export = Export::new(app, filter);
     // Before the head is sent, a failure can still be told as a problem.
     let first = export.next().await?;

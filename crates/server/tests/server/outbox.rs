@@ -319,6 +319,12 @@ async fn a_row_that_vanished_is_reported_and_can_be_put_back() {
     let put_back = format!("/api/v1/dead-letters/{}/put-back", letter.as_str().unwrap());
     assert_eq!(shop.app.post(&put_back, &json!({})).await.expect(200)["row"], "made");
     assert_eq!(shop.app.post(&put_back, &json!({})).await.expect(200)["row"], "is_there");
+    let log = shop.app.get("/api/v1/audit?limit=3").await.expect(200);
+    let told: Vec<_> =
+        log["items"].as_array().unwrap().iter().map(|it| (&it["action"], &it["letterId"])).collect();
+    // Newest first: the second time no row was written.
+    let expected = [json!("row.put_back.refused"), json!("row.put_back"), json!("row.put_back")];
+    assert_eq!(told, expected.iter().map(|action| (action, &letter)).collect::<Vec<_>>(), "{log}");
     let after =
         shop.database.query_one("select payload::text, created_at::text from outbox", &[]).await.unwrap();
     for column in 0..2 {

@@ -8,7 +8,7 @@ use super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::conn::{Binds, Conn};
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, AuditQuery, Look};
+use crate::audit::{Act, Actor, AuditEntry, AuditQuery};
 
 /// An entry that is about to be written; it gets its id here and its position at the commit.
 pub(super) struct NewEntry<'a> {
@@ -62,19 +62,19 @@ pub(super) fn add(write: &mut Write, entry: &NewEntry<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Puts a look on record.
-pub(super) fn note(write: &mut Write, look: &Look, by: &Actor, at: Time) -> Result<(), StoreError> {
+/// Puts an act on record.
+pub(super) fn note(write: &mut Write, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {
     let entry = NewEntry {
         at,
         actor: by,
-        action: look.action(),
-        letter: look.letter(),
+        action: act.action(),
+        letter: act.letter(),
         operation: None,
         incident: None,
         redrive: None,
-        filter: look.filter(),
+        filter: act.filter(),
         count: 1,
-        reason: look.reason(),
+        reason: act.reason(),
     };
     add(write, &entry)
 }

@@ -60,25 +60,7 @@ pub(super) async fn open(write: &mut Write, operation: &NewOperation) -> Result<
             ],
         )
         .await?;
-    let count = match operation.expected {
-        // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
-        Expected::Exactly(number) => number,
-        // Nobody said a number: it is written with the one that is found.
-        Expected::AtMost(_) => return Ok(()),
-    };
-    let entry = NewEntry {
-        at: decision.at,
-        actor: &decision.actor,
-        action: decision.verb.name(),
-        letter: None,
-        operation: Some(operation.id),
-        incident: None,
-        redrive: None,
-        filter: Some(&filter),
-        count,
-        reason: decision.reason.as_deref(),
-    };
-    audit::add(write, &entry)
+    Ok(())
 }
 
 /// The columns that `read` reads, in its order.
@@ -157,8 +139,8 @@ pub(super) async fn freeze(write: &mut Write, id: OperationId) -> Result<Operati
     let total = operation.total + added;
     let state = after_chunk(operation.expected, total, complete);
     let after = frozen(conn, &operation, total, state, end).await?;
-    if matches!(operation.expected, Expected::AtMost(_)) && state != OperationState::Freezing {
-        record_found(write, &operation, total).await?;
+    if state != OperationState::Freezing {
+        record(write, &operation, state, total).await?;
     }
     Ok(after)
 }
@@ -182,8 +164,14 @@ fn after_chunk(expected: Expected, total: u64, complete: bool) -> OperationState
 
 const ASKED_BY: &str = "select role, request from operations where id = $1";
 
-/// Puts what was asked for without a number on record, with the number that was found.
-async fn record_found(write: &mut Write, operation: &Operation, count: u64) -> Result<(), StoreError> {
+/// Puts an operation on record with the number of letters that were found, in the commit that decides whether it is
+/// carried out: the log never shows a decision that was refused as one that was taken.
+async fn record(
+    write: &mut Write,
+    operation: &Operation,
+    state: OperationState,
+    count: u64,
+) -> Result<(), StoreError> {
     let row = write.conn.query_one(ASKED_BY, &[&Uid(*operation.id.bytes())]).await?;
     let role: Option<String> = row.cell(0)?;
     let actor =
@@ -191,7 +179,7 @@ async fn record_found(write: &mut Write, operation: &Operation, count: u64) -> R
     let entry = NewEntry {
         at: operation.opened_at,
         actor: &actor,
-        action: operation.verb.name(),
+        action: &operation.audit_action(state),
         letter: None,
         operation: Some(operation.id),
         incident: None,

@@ -28,7 +28,7 @@ use lazaret_core::time::Time;
 
 use super::{PostgresStore, RECOUNT_MAX, audit, incidents};
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, Look};
+use crate::audit::{Act, Actor, AuditEntry};
 use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
@@ -347,9 +347,9 @@ impl RedriveStore for PostgresStore {
         self.readers.read(letter, |conn, asked| Box::pin(edits::all(conn, *asked))).await
     }
 
-    async fn note_look(&self, look: Look, by: Actor, at: Time) -> Result<(), StoreError> {
+    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError> {
         self.writer
-            .write(1, (look, by, at), |write, asked| {
+            .write(1, (act, by, at), |write, asked| {
                 Box::pin(async move { audit::note(write, &asked.0, &asked.1, asked.2) })
             })
             .await

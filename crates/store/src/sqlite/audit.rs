@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, AuditQuery, Look};
+use crate::audit::{Act, Actor, AuditEntry, AuditQuery};
 
 /// An entry that is about to be written; it gets its id and position there.
 pub(super) struct NewEntry<'a> {
@@ -47,19 +47,19 @@ pub(super) fn add(write: &Write<'_>, entry: &NewEntry<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Puts a look on record.
-pub(super) fn note(write: &Write<'_>, look: &Look, by: &Actor, at: Time) -> Result<(), StoreError> {
+/// Puts an act on record.
+pub(super) fn note(write: &Write<'_>, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {
     let entry = NewEntry {
         at,
         actor: by,
-        action: look.action(),
-        letter: look.letter(),
+        action: act.action(),
+        letter: act.letter(),
         operation: None,
         incident: None,
         redrive: None,
-        filter: look.filter(),
+        filter: act.filter(),
         count: 1,
-        reason: look.reason(),
+        reason: act.reason(),
     };
     add(write, &entry)
 }

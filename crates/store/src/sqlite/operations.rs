@@ -28,14 +28,13 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
 pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
     let decision = &operation.decision;
-    let filter = operation.filter.to_string();
     write.conn.prepare_cached(OPEN)?.execute((
         operation.id.bytes(),
         decision.verb.name(),
         OperationState::Freezing.name(),
         &decision.actor.name,
         &decision.reason,
-        &filter,
+        operation.filter.to_string(),
         operation.expected.number() as i64,
         decision.at.ms(),
         matches!(operation.expected, Expected::AtMost(_)),
@@ -43,25 +42,7 @@ pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), St
         decision.actor.request.as_deref(),
         decision.floor_ms,
     ))?;
-    let count = match operation.expected {
-        // Written now and not with the first letter: what was asked for is on record even if nothing comes of it.
-        Expected::Exactly(number) => number,
-        // Nobody said a number: it is written with the one that is found.
-        Expected::AtMost(_) => return Ok(()),
-    };
-    let entry = NewEntry {
-        at: decision.at,
-        actor: &decision.actor,
-        action: decision.verb.name(),
-        letter: None,
-        operation: Some(operation.id),
-        incident: None,
-        redrive: None,
-        filter: Some(&filter),
-        count,
-        reason: decision.reason.as_deref(),
-    };
-    audit::add(write, &entry)
+    Ok(())
 }
 
 const OPERATION: &str = "
@@ -146,16 +127,22 @@ pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, St
         ended.then_some(operation.opened_at.ms()),
         if state == OperationState::Refused { total as i64 } else { 0 },
     ))?;
-    if matches!(operation.expected, Expected::AtMost(_)) && state != OperationState::Freezing {
-        record_found(write, &operation, total)?;
+    if state != OperationState::Freezing {
+        record(write, &operation, state, total)?;
     }
     expect(conn, id)
 }
 
 const ASKED_BY: &str = "select role, request from operations where id = ?1";
 
-/// Puts what was asked for without a number on record, with the number that was found.
-fn record_found(write: &Write<'_>, operation: &Operation, count: u64) -> Result<(), StoreError> {
+/// Puts an operation on record with the number of letters that were found, in the commit that decides whether it is
+/// carried out: the log never shows a decision that was refused as one that was taken.
+fn record(
+    write: &Write<'_>,
+    operation: &Operation,
+    state: OperationState,
+    count: u64,
+) -> Result<(), StoreError> {
     let (role, request): (Option<String>, Option<String>) = write
         .conn
         .prepare_cached(ASKED_BY)?
@@ -164,7 +151,7 @@ fn record_found(write: &Write<'_>, operation: &Operation, count: u64) -> Result<
     let entry = NewEntry {
         at: operation.opened_at,
         actor: &actor,
-        action: operation.verb.name(),
+        action: &operation.audit_action(state),
         letter: None,
         operation: Some(operation.id),
         incident: None,
@@ -406,13 +393,23 @@ const DROP_UNFROZEN: &str = "
 update operations
    set state = ?1, finished_at = ?2, left_over = total
  where state = ?3
-   and opened_at < ?2";
+   and opened_at < ?2
+returning id";
 
 pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u64, StoreError> {
-    let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
-    let dropped =
-        write.conn.prepare_cached(DROP_UNFROZEN)?.execute((refused, opened_before.ms(), freezing))?;
-    Ok(dropped as u64)
+    let (refused, freezing) = (OperationState::Refused, OperationState::Freezing);
+    let dropped: Vec<OperationId> = write
+        .conn
+        .prepare_cached(DROP_UNFROZEN)?
+        .query_map((refused.name(), opened_before.ms(), freezing.name()), |row| {
+            row.get(0).map(OperationId::from_bytes)
+        })?
+        .collect::<Result<_, _>>()?;
+    for id in &dropped {
+        let operation = expect(write.conn, *id)?;
+        record(write, &operation, refused, operation.total)?;
+    }
+    Ok(dropped.len() as u64)
 }
 
 const LEFT_OVER: &str = "

@@ -26,7 +26,7 @@ use lazaret_core::time::Time;
 
 use super::{RECOUNT_MAX, SqliteStore, audit, incidents};
 use crate::StoreError;
-use crate::audit::{Actor, AuditEntry, Look};
+use crate::audit::{Act, Actor, AuditEntry};
 use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
@@ -259,8 +259,8 @@ impl RedriveStore for SqliteStore {
         self.readers.read(move |conn| edits::all(conn, letter)).await
     }
 
-    async fn note_look(&self, look: Look, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| audit::note(write, &look, &by, at)).await
+    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError> {
+        self.writer.write(1, move |write| audit::note(write, &act, &by, at)).await
     }
 
     async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError> {

@@ -1,6 +1,6 @@
 //! Cases: entries of the audit log are linked once, in order, and say what they are about.
 
-use lazaret_store::audit::{AuditQuery, Look};
+use lazaret_store::audit::{Act, AuditQuery};
 use lazaret_store::decision::Verb;
 
 use crate::rig::{Rig, ana, at};
@@ -32,10 +32,10 @@ pub async fn a_look_is_on_record_and_moves_nothing(rig: &mut Rig) {
     let letter = rig.create_many(1, at(0)).await[0];
     let before = rig.letter(letter).await;
     let events = rig.store().events(0, 10).await.unwrap().len();
-    let reveal = Look::Reveal { letter, reason: "ticket 7: what was sent".into() };
-    rig.store().note_look(reveal, ana(), at(10)).await.unwrap();
-    let export = Look::Export { filter: "queue:billing".into() };
-    rig.store().note_look(export, ana(), at(20)).await.unwrap();
+    let reveal = Act::Reveal { letter, reason: "ticket 7: what was sent".into() };
+    rig.store().note_act(reveal, ana(), at(10)).await.unwrap();
+    let export = Act::Export { filter: "queue:billing".into() };
+    rig.store().note_act(export, ana(), at(20)).await.unwrap();
     let log = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
     let [exported, revealed] = log.as_slice() else { panic!("{log:?}") };
     assert_eq!(

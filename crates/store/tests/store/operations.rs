@@ -46,6 +46,9 @@ pub async fn another_count_than_expected_decides_nothing(rig: &mut Rig) {
         assert_eq!((refused.state, refused.total), (OperationState::Refused, 5), "expected {expected}");
         assert_eq!(rig.store().work(id, at(20)).await.unwrap(), refused);
         assert!(refused.finished_at.is_some());
+        let log = rig.store().audit(AuditQuery::newest(10)).await.unwrap();
+        assert!(log.iter().all(|entry| entry.action == "discard.refused"), "{log:?}");
+        assert_eq!(log[0].operation, Some(id));
     }
     assert_eq!(rig.find("status:pending").await.len(), 5);
     assert_eq!(rig.store().working_operations(10).await.unwrap(), []);
@@ -66,6 +69,8 @@ pub async fn up_to_a_bound_whatever_matches_is_decided(rig: &mut Rig) {
         let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
         // On record is what was found, and not the bound.
         assert_eq!((entry.operation, entry.count, entry.actor), (Some(id), 5, ana()));
+        let refused = state == OperationState::Refused;
+        assert_eq!(entry.action, if refused { "hold.refused" } else { "hold" });
     }
     let id = rig.open_expecting(Verb::Hold, "queue:nowhere", Expected::AtMost(7), at(10)).await;
     assert_eq!(rig.freeze(id).await.0.state, OperationState::Done);
@@ -248,6 +253,8 @@ pub async fn an_operation_whose_caller_went_away_is_dropped(rig: &mut Rig) {
     let young = rig.open_operation(Verb::Discard, "queue:orders", count as u64, at(20)).await;
     assert_eq!(rig.store().drop_unfrozen(at(20)).await.unwrap(), 1);
     assert_eq!(rig.store().drop_unfrozen(at(20)).await.unwrap(), 0);
+    let entry = rig.store().audit(AuditQuery::newest(1)).await.unwrap().remove(0);
+    assert_eq!((entry.operation, entry.action.as_str(), entry.actor), (Some(left), "discard.refused", ana()));
     let dropped = rig.store().operation(left).await.unwrap().unwrap();
     assert_eq!((dropped.state, dropped.finished_at.is_some()), (OperationState::Refused, true));
     assert_eq!(rig.store().freeze(left).await.unwrap(), dropped);

@@ -7,6 +7,7 @@ use lazaret_core::time::Time;
 use super::super::PostgresStore;
 use super::super::cell::{At, Cells, Uid};
 use super::super::writer::{Write, Writer};
+use super::{COLUMNS, read, record};
 use crate::StoreError;
 use crate::decision::OperationState;
 
@@ -46,8 +47,16 @@ update operations
 
 /// Who freezes one now has committed its chunk before this is done.
 async fn drop_unfrozen(write: &mut Write, opened_before: Time) -> Result<u64, StoreError> {
-    let (refused, freezing) = (OperationState::Refused.name(), OperationState::Freezing.name());
-    write.conn.execute(DROP_UNFROZEN, &[&refused, &At(opened_before), &freezing]).await
+    let (refused, freezing) = (OperationState::Refused, OperationState::Freezing);
+    let dropped = write
+        .conn
+        .query(&drop_unfrozen_sql(), &[&refused.name(), &At(opened_before), &freezing.name()])
+        .await?;
+    for row in &dropped {
+        let operation = read(row)?;
+        record(write, &operation, refused, operation.total).await?;
+    }
+    Ok(dropped.len() as u64)
 }
 
 /// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
