@@ -93,6 +93,9 @@ pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// Writes that may wait for the writer before callers are asked to come back later.
 pub const WRITER_QUEUE_MAX: usize = 1_024;
 
+/// What is written to find out whether letters can be stored again after they could not: about a batch of them.
+pub const PROBE_BYTES: usize = 256 * 1024;
+
 /// Letters that one commit takes at most, so that no caller waits for a commit of unbounded size.
 pub const COMMIT_LETTERS_MAX: usize = 4_096;
 

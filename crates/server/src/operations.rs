@@ -56,14 +56,14 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
     Ok(Progress::More)
 }
 
-/// Ends operations that were still being frozen when their caller went away, or the instance that served it.
+/// Ends operations and plans that were still being frozen when their caller went away, or the instance that served it.
 pub async fn end_abandoned(app: &App) -> Result<Progress, StoreError> {
     if app.store.lead().await? {
         let ended = app.store.drop_unfrozen(app.clock.now().plus_ms(-ABANDONED_AFTER_MS)).await?;
         if ended > 0 {
             tracing::warn!(
                 ended,
-                "{ended} operations were ended whose callers went away before they were frozen"
+                "{ended} operations and plans were ended whose callers went away before they were frozen"
             );
         }
     }

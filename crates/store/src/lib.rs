@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod failure;
 pub mod folder;
+mod health;
 pub mod hold;
 pub mod incident;
 pub mod job;

@@ -66,6 +66,7 @@ use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
+use crate::health::WriteHealth;
 use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
@@ -98,6 +99,7 @@ pub struct PostgresStore {
     listener: Mutex<Option<Listener>>,
     leader: Leader,
     failures: Arc<Failures>,
+    health: Arc<WriteHealth>,
     mode: Mode,
 }
 
@@ -386,9 +388,13 @@ impl Store for PostgresStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        // A row written and removed in one commit: the disk has to take it, and nothing is left.
+        // Written and removed in one commit: the disk has to take it, and nothing is left.
         let key = format!("ready {}", self.changes.instance());
-        self.writer.write(1, key, |write, key| Box::pin(opening::probe(write, key))).await
+        let probed = match self.health.take_doubt() {
+            false => self.writer.write(1, key, |write, key| Box::pin(opening::probe(write, key))).await,
+            true => self.writer.write(1, key, |write, key| Box::pin(opening::probe_large(write, key))).await,
+        };
+        probed.inspect_err(|_| self.health.doubt())
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

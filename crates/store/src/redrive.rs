@@ -32,6 +32,30 @@ pub struct NewRedrive {
     pub at: Time,
 }
 
+/// A plan that has to end although nobody cancelled it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overdue {
+    /// Opened before this time and never launched.
+    Unlaunched(Time),
+    /// Not finished, and nobody has worked on it since this time: its server or its caller is gone.
+    Abandoned(Time),
+}
+
+impl Overdue {
+    pub(crate) const fn before(self) -> Time {
+        match self {
+            Overdue::Unlaunched(before) | Overdue::Abandoned(before) => before,
+        }
+    }
+
+    pub(crate) const fn why(self) -> &'static str {
+        match self {
+            Overdue::Unlaunched(_) => "it was not launched in time",
+            Overdue::Abandoned(_) => "planning was interrupted",
+        }
+    }
+}
+
 /// Which letters a redrive is about.
 #[allow(
     clippy::large_enum_variant,

@@ -18,6 +18,7 @@ mod letters;
 mod migrate;
 mod numbers;
 mod operations;
+mod probe;
 mod readers;
 mod redrives;
 mod regroup;
@@ -59,11 +60,13 @@ use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
+use crate::health::WriteHealth;
 use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
+use crate::redrive::Overdue;
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
@@ -94,6 +97,7 @@ pub struct SqliteStore {
     changes: Arc<watch::Sender<u64>>,
     committed: Arc<Committed>,
     failures: Arc<Failures>,
+    health: Arc<WriteHealth>,
     rounds: Rounds,
     dry: Dry,
     handed: Arc<Handed>,
@@ -129,6 +133,7 @@ impl SqliteStore {
         let changes = Arc::new(watch::Sender::new(0));
         let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
         let numbers = Arc::new(Numbers::read(&conn)?);
+        let health = Arc::new(WriteHealth::default());
         let bodies = Bodies::open(&folder.search_index(), &conn, &numbers)?;
         let around = Surroundings {
             entropy: Arc::default(),
@@ -137,6 +142,7 @@ impl SqliteStore {
             standing: Arc::default(),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
+            health: Arc::clone(&health),
         };
         let writer = Arc::new(Writer::start(conn, around)?);
         let readers = Readers::new(database, folder.search_index());
@@ -147,6 +153,7 @@ impl SqliteStore {
             changes,
             committed,
             failures,
+            health,
             rounds: Rounds::default(),
             dry: Dry::default(),
             handed: Arc::default(),
@@ -340,7 +347,7 @@ impl Store for SqliteStore {
         let dropped =
             self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await?;
         self.drop_lists().await?;
-        Ok(dropped)
+        Ok(dropped + redrives::drop_overdue(&self.writer, Overdue::Abandoned(opened_before)).await?)
     }
 
     async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -412,13 +419,15 @@ impl Store for SqliteStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        // A row written and removed in one commit: the disk has to take it, and nothing is left.
-        let probe = |write: &mut writer::Write<'_>| {
-            write.conn.execute("insert or replace into meta (key, value) values ('ready', '')", [])?;
-            write.conn.execute("delete from meta where key = 'ready'", [])?;
-            Ok(())
+        let probed = match self.health.take_doubt() {
+            false => self.writer.write(1, |write| probe::write_and_remove(write)).await,
+            // Removed in a commit of its own: pages that are freed before the commit need no room on the disk.
+            true => match self.writer.write(1, |write| probe::write_large(write)).await {
+                Ok(()) => self.writer.write(1, |write| probe::remove(write)).await,
+                Err(error) => Err(error),
+            },
         };
-        self.writer.write(1, probe).await
+        probed.inspect_err(|_| self.health.doubt())
     }
 
     fn moves(&self) -> Vec<(Move, u64)> {

@@ -130,7 +130,8 @@ pub trait Store:
     /// Operations that have letters left to decide, oldest first.
     async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError>;
 
-    /// Ends operations that were still freezing when their caller went away.
+    /// Ends operations that were opened before then and are still freezing, and plans that nobody has worked on since and
+    /// are not finished: their caller or their server is gone. Returns how many.
     async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError>;
 
     async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError>;

@@ -20,7 +20,8 @@ use super::replays::Rounds;
 use super::writer::{Surroundings, Write, Writer};
 use crate::StoreError;
 use crate::entropy::Entropy;
-use crate::failure::Failures;
+use crate::failure::{FailurePoint, Failures};
+use crate::health::WriteHealth;
 use crate::moves::Committed;
 use crate::sqlite::Mode;
 
@@ -39,12 +40,14 @@ impl PostgresStore {
         let instance = instance.iter().map(|byte| format!("{byte:02x}")).collect();
         let changes = Arc::new(Changes::new(instance));
         let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
+        let health = Arc::new(WriteHealth::default());
         let around = Surroundings {
             pool: lanes.clone(),
             entropy,
             failures: Arc::clone(&failures),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
+            health: Arc::clone(&health),
         };
         Ok(PostgresStore {
             writer: Writer::start(&around),
@@ -57,6 +60,7 @@ impl PostgresStore {
             rounds: Rounds::default(),
             leader: Leader::new(address),
             failures,
+            health,
             mode,
         })
     }
@@ -111,6 +115,21 @@ async fn keep_mode(pool: &Pool, mode: Mode) -> Result<(), StoreError> {
 /// What time it is on the server: the one clock that all instances share.
 pub(super) async fn clock(conn: &Conn) -> Result<Time, StoreError> {
     conn.query_one("select clock_timestamp()", &[]).await?.time(0)
+}
+
+/// Writes as much as a batch of letters does and takes it back. The digits cannot be compressed.
+const PROBE_LARGE: &str = "
+insert into meta (key, value)
+select $1, string_agg(md5(n::text), '')
+  from generate_series(1, $2::integer) as n";
+
+pub(super) async fn probe_large(write: &mut Write, key: &str) -> Result<(), StoreError> {
+    // It stands for letters: what tests let fail for letters fails here too.
+    write.failures.at(FailurePoint::InsertLetter)?;
+    let digests = (limits::PROBE_BYTES / 32) as i32;
+    write.conn.execute(PROBE_LARGE, &[&key, &digests]).await?;
+    write.conn.execute("delete from meta where key = $1", &[&key]).await?;
+    Ok(())
 }
 
 /// Writes a row and takes it back.

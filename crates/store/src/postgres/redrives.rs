@@ -33,15 +33,14 @@ use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
-    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
-    PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
-    Stepped, Taken,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next, Overdue, PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
 use plan::Judged;
 
 pub(super) use outcomes::Outcomes;
+pub(super) use plan::drop_overdue;
 
 #[async_trait]
 impl RedriveStore for PostgresStore {
@@ -114,9 +113,9 @@ impl RedriveStore for PostgresStore {
         plan: String,
         at: Time,
     ) -> Result<Option<Redrive>, StoreError> {
-        let judged = self
-            .writer
-            .write_long(1, (id, verdicts), |write, asked| Box::pin(plan::judge(write, asked.0, &asked.1)));
+        let judged = self.writer.write_long(1, (id, verdicts, at), |write, asked| {
+            Box::pin(plan::judge(write, asked.0, &asked.1, asked.2))
+        });
         match judged.await? {
             Judged::NoPlan => return Ok(None),
             Judged::AllGo => {}
@@ -325,7 +324,7 @@ impl RedriveStore for PostgresStore {
     }
 
     async fn drop_plans(&self, opened_before: Time) -> Result<u64, StoreError> {
-        plan::drop_plans(&self.writer, opened_before).await
+        plan::drop_overdue(&self.writer, Overdue::Unlaunched(opened_before)).await
     }
 
     async fn prove(&self, proof: Proof) -> Result<Proved, StoreError> {

@@ -29,6 +29,7 @@ use super::redrives::Outcomes;
 use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::Failures;
+use crate::health::WriteHealth;
 use crate::moves::Committed;
 use group::Group;
 use request::{Capture, Request, Waiting, Work};
@@ -58,6 +59,7 @@ pub(super) struct Surroundings {
     pub failures: Arc<Failures>,
     pub changes: Arc<Changes>,
     pub committed: Arc<Committed>,
+    pub health: Arc<WriteHealth>,
 }
 
 #[derive(Debug)]
@@ -243,6 +245,8 @@ async fn run(around: Surroundings, mut waiting: mpsc::Receiver<Work>) {
                 tracing::error!(%error, requests = group.len(), "a commit failed, its requests were told");
             }
         }
+        let failures = group.failures().chain(commit.as_ref().err());
+        failures.for_each(|error| around.health.note(error));
         group.answer(commit.as_ref().map(|_| ()));
     }
 }

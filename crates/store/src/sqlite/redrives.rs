@@ -24,6 +24,7 @@ use lazaret_core::limits;
 use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_core::time::Time;
 
+use super::writer::Writer;
 use super::{RECOUNT_MAX, SqliteStore, audit, incidents};
 use crate::StoreError;
 use crate::audit::{Act, Actor, AuditEntry};
@@ -31,9 +32,7 @@ use crate::claim::ClaimFence;
 use crate::incident::{IncidentStep, IncidentStepped};
 use crate::packing::pack;
 use crate::redrive::{
-    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
-    PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
-    Stepped, Taken,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next, Overdue, PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -45,6 +44,15 @@ impl SqliteStore {
     pub async fn end_leases(&self, at: Time) -> Result<usize, StoreError> {
         self.writer.write(1, move |write| unsettled::end_leases(write, at)).await
     }
+}
+
+/// Drops plans that are overdue, part by part: other writes come in between.
+pub(super) async fn drop_overdue(writer: &Writer, overdue: Overdue) -> Result<u64, StoreError> {
+    let (weight, mut dropped) = (limits::FREEZE_ROWS_PER_WRITE, 0);
+    while let Some(ended) = writer.write(weight, move |write| plan::drop_chunk(write, overdue)).await? {
+        dropped += ended;
+    }
+    Ok(dropped)
 }
 
 #[async_trait]
@@ -100,7 +108,7 @@ impl RedriveStore for SqliteStore {
         at: Time,
     ) -> Result<Option<Redrive>, StoreError> {
         let weight = limits::FREEZE_ROWS_PER_WRITE;
-        match self.writer.write(1, move |write| plan::judge(write, id, &verdicts)).await? {
+        match self.writer.write(1, move |write| plan::judge(write, id, &verdicts, at)).await? {
             Judged::NoPlan => return Ok(None),
             Judged::AllGo => {}
             Judged::Some => {
@@ -237,13 +245,7 @@ impl RedriveStore for SqliteStore {
     }
 
     async fn drop_plans(&self, opened_before: Time) -> Result<u64, StoreError> {
-        let (weight, mut dropped) = (limits::FREEZE_ROWS_PER_WRITE, 0);
-        while let Some(ended) =
-            self.writer.write(weight, move |write| plan::drop_chunk(write, opened_before)).await?
-        {
-            dropped += ended;
-        }
-        Ok(dropped)
+        drop_overdue(&self.writer, Overdue::Unlaunched(opened_before)).await
     }
 
     async fn prove(&self, proof: Proof) -> Result<Proved, StoreError> {

@@ -18,6 +18,7 @@ use super::redrives::doors::Hall;
 use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::{FailurePoint, Failures};
+use crate::health::WriteHealth;
 use crate::moves::Committed;
 
 /// The handle by which requests reach the writer's thread.
@@ -49,12 +50,13 @@ pub(super) struct Surroundings {
     pub standing: Arc<StandingHolds>,
     pub changes: Arc<watch::Sender<u64>>,
     pub committed: Arc<Committed>,
+    pub health: Arc<WriteHealth>,
 }
 
 trait Request: Send {
     /// Does the work, again if need be, and remembers its result; says whether it worked.
     fn run(&mut self, write: &mut Write<'_>) -> bool;
-    fn failed(&self) -> bool;
+    fn failure(&self) -> Option<&StoreError>;
     fn answer(self: Box<Self>, commit: Result<(), &StoreError>);
     fn letters(&self) -> usize;
 }
@@ -91,8 +93,8 @@ where
         self.answer.send(result).ok();
     }
 
-    fn failed(&self) -> bool {
-        matches!(self.result, Some(Err(_)))
+    fn failure(&self) -> Option<&StoreError> {
+        self.result.as_ref().and_then(|result| result.as_ref().err())
     }
 
     fn letters(&self) -> usize {
@@ -171,6 +173,8 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
                 }
             }
         }
+        let failures = taken.iter().filter_map(|request| request.failure()).chain(commit.as_ref().err());
+        failures.for_each(|error| around.health.note(error));
         for request in taken {
             request.answer(commit.as_ref().copied());
         }
@@ -234,7 +238,7 @@ fn run_all(
     loop {
         while let Some(request) = taken.get_mut(next) {
             next += 1;
-            if request.failed() {
+            if request.failure().is_some() {
                 continue;
             }
             letters += request.letters();

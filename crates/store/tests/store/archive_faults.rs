@@ -66,6 +66,36 @@ fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<(), String> {
     result.map(drop).map_err(|error| error.to_string())
 }
 
+/// Whatever keeps letters from being stored, the store says that it is not ready for as long as that lasts.
+async fn readiness_tells_the_truth(store: Arc<impl Faulty + 'static>) {
+    let rig = rig(&store).await;
+    store.ready().await.unwrap();
+    for failure in [Failure::DiskFull, Failure::ReadOnly, Failure::Unavailable] {
+        let before = rig.dump().await;
+        store.plan().plan(FailurePoint::InsertLetter, failure, 4);
+        assert!(store.insert(vec![rig.admit(dying("e", at(0)), at(0))]).await.is_err());
+        for _ in 0..3 {
+            assert!(store.ready().await.is_err(), "{failure:?}: letters cannot be stored");
+        }
+        store.ready().await.unwrap();
+        assert_eq!(rig.dump().await, before, "a probe leaves nothing behind");
+    }
+    books::agree(rig.store()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_tells_the_truth_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    readiness_tells_the_truth(Arc::new(SqliteStore::open(folder.path(), Mode::Test).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_tells_the_truth_on_postgres() {
+    let database = TestDatabase::new();
+    readiness_tells_the_truth(Arc::new(PostgresStore::open(&database.url(), Mode::Test).await.unwrap()))
+        .await;
+}
+
 async fn every_step_is_done_or_not(store: Arc<impl Faulty + 'static>) {
     let rig = rig(&store).await;
     let store = &*store;

@@ -211,6 +211,7 @@ macro_rules! store_cases {
                 retention::queues_are_told_with_what_stands_in_them,
                 retention::letters_may_go_in_the_order_in_which_their_retention_began,
                 retention::letters_of_an_unfinished_plan_are_told_apart,
+                retention::plans_whose_server_died_while_freezing_are_dropped,
                 retention::the_floor_decides_between_archive_and_deletion,
                 retention::what_goes_is_told_once_for_each_queue,
                 retention::what_is_held_out_or_began_anew_stays,

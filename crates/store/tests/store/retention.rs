@@ -6,6 +6,7 @@ use lazaret_core::incident::IncidentState;
 use lazaret_core::job::Job;
 use lazaret_core::letter::Captured;
 use lazaret_core::lifecycle::{Place, Status};
+use lazaret_core::redrive::RunState;
 use lazaret_core::retention::{Limit, PruningPolicy};
 use lazaret_core::time::Time;
 use lazaret_store::audit::AuditQuery;
@@ -18,7 +19,7 @@ use lazaret_store::stats::{Ledger, LedgerBy};
 
 use crate::job_letters::{DYING, dead, kill, letter};
 use crate::jobs::{enqueue, new, stored, told};
-use crate::redrives::{frozen, plan, unpaced};
+use crate::redrives::{by_filter, frozen, letters, open, plan, redrive, unpaced};
 use crate::rig::{Rig, at, captured, dying};
 use crate::shelf::{ARCHIVE, DELETE, Push, Shelf, archived, batch, prunable, push_out, take};
 
@@ -114,20 +115,22 @@ fn dying_in_a(event: &str, died_at: Time) -> Captured {
     Captured { queue: "a".into(), ..dying(event, died_at) }
 }
 
+/// Pending letters that may go, by whether a plan is about them.
+async fn by_plan(rig: &Rig, planned: Option<bool>) -> Vec<LetterId> {
+    let query = PrunableQuery {
+        queues: vec![("report".into(), "orders".into())],
+        status: Status::Pending,
+        until: at(1_000),
+        after: None,
+        planned,
+        limit: 10,
+    };
+    let found = rig.store().prunable(query).await.unwrap();
+    found.into_iter().map(|letter| letter.key.letter).collect()
+}
+
 pub async fn letters_of_an_unfinished_plan_are_told_apart(rig: &mut Rig) {
     let ids = rig.create_many(4, at(0)).await;
-    let by_plan = async |rig: &Rig, planned| {
-        let query = PrunableQuery {
-            queues: vec![("report".into(), "orders".into())],
-            status: Status::Pending,
-            until: at(1_000),
-            after: None,
-            planned,
-            limit: 10,
-        };
-        let found = rig.store().prunable(query).await.unwrap();
-        found.into_iter().map(|letter| letter.key.letter).collect::<Vec<_>>()
-    };
     assert_eq!((by_plan(rig, Some(true)).await, by_plan(rig, Some(false)).await), (vec![], ids.clone()));
     let (id, _) = frozen(rig, "event:e1,e2", unpaced(), 10).await;
     plan(rig, id, Passed::Freely, 10).await;
@@ -141,6 +144,28 @@ pub async fn letters_of_an_unfinished_plan_are_told_apart(rig: &mut Rig) {
     let shelf = Shelf::default();
     assert_eq!(shelf.restore(rig, ids[1], at(30)).await, Decided::Done);
     assert_eq!((by_plan(rig, Some(true)).await, by_plan(rig, Some(false)).await), (vec![], vec![ids[1]]));
+}
+
+pub async fn plans_whose_server_died_while_freezing_are_dropped(rig: &mut Rig) {
+    rig.create_many(3, at(0)).await;
+    let left = open(rig, by_filter("queue:orders"), unpaced(), 10).await;
+    let (half, _) = frozen(rig, "queue:orders", unpaced(), 10).await;
+    let (planned, _) = frozen(rig, "queue:orders", unpaced(), 10).await;
+    plan(rig, planned, Passed::Freely, 20).await;
+    let at_work = open(rig, by_filter("queue:orders"), unpaced(), 100).await;
+    assert_eq!(rig.store().drop_unfrozen(at(50)).await.unwrap(), 2);
+    assert_eq!(rig.store().drop_unfrozen(at(50)).await.unwrap(), 0);
+    for id in [left, half] {
+        let dropped = redrive(rig, id).await;
+        assert_eq!(dropped.state, RunState::Cancelled);
+        assert_eq!(dropped.why.as_deref(), Some("planning was interrupted"));
+        assert!(letters(rig, id).await.is_empty());
+    }
+    assert_eq!(redrive(rig, planned).await.state, RunState::Planned);
+    assert_eq!(redrive(rig, at_work).await.state, RunState::Planning);
+    assert_eq!(by_plan(rig, Some(true)).await.len(), 3, "a plan that waits for its launch holds them back");
+    rig.store().drop_plans(at(50)).await.unwrap();
+    assert!(by_plan(rig, Some(true)).await.is_empty());
 }
 
 pub async fn the_floor_decides_between_archive_and_deletion(rig: &mut Rig) {

@@ -122,9 +122,11 @@ async fn a_disk_that_is_really_full_loses_nothing_acknowledged() {
     assert!(matches!(full, StoreError::Full), "{full:?}");
     for n in 0..3 {
         assert!(insert(&store, kept.len() as u32 + n, 40_000).await.is_err());
+        assert!(matches!(store.ready().await, Err(StoreError::Full)), "a small write may still fit");
     }
     assert_all_there(&store, &kept).await;
     std::fs::remove_file(ballast).unwrap();
+    store.ready().await.unwrap();
     let next = insert(&store, kept.len() as u32, 40_000).await.unwrap();
     assert_eq!(next.outcome, Outcome::Created);
     kept.push(next.letter);

@@ -6,16 +6,24 @@ use lazaret_core::time::Time;
 
 use super::super::PostgresStore;
 use super::super::cell::{At, Cells, Uid};
+use super::super::redrives::drop_overdue;
 use super::super::writer::{Write, Writer};
 use super::{COLUMNS, read, record};
 use crate::StoreError;
 use crate::decision::OperationState;
+use crate::redrive::Overdue;
 
 const IS_UNFROZEN: &str = "
 select exists (select 1 from operations where state = $1 and opened_at < $2)
-    or exists (select 1 from operations where left_over > 0)";
+    or exists (select 1 from operations where left_over > 0)
+    or exists (select 1
+                 from redrives
+                where state in ('planning', 'planned')
+                  and state = 'planning'
+                  and updated_at < $2)";
 
-/// Ends operations that were opened before a time and never frozen, and drops what is left of refused lists. Asked for
+/// Ends operations that were opened before a time and never frozen, drops what is left of refused lists, and ends plans
+/// that nobody works on any more. Asked for
 /// every minute, so it is looked first: mostly there is none.
 pub(in crate::postgres) async fn end_unfrozen(
     store: &PostgresStore,
@@ -36,14 +44,18 @@ pub(in crate::postgres) async fn end_unfrozen(
     let ended =
         store.writer.write(1, opened_before, |write, asked| Box::pin(drop_unfrozen(write, *asked))).await?;
     drop_lists(&store.writer).await?;
-    Ok(ended)
+    Ok(ended + drop_overdue(&store.writer, Overdue::Abandoned(opened_before)).await?)
 }
 
-const DROP_UNFROZEN: &str = "
-update operations
-   set state = $1, finished_at = $2, left_over = total
- where state = $3
-   and opened_at < $2";
+fn drop_unfrozen_sql() -> String {
+    format!(
+        "update operations
+            set state = $1, finished_at = $2, left_over = total
+          where state = $3
+            and opened_at < $2
+        returning {COLUMNS}"
+    )
+}
 
 /// Who freezes one now has committed its chunk before this is done.
 async fn drop_unfrozen(write: &mut Write, opened_before: Time) -> Result<u64, StoreError> {

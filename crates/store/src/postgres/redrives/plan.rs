@@ -20,7 +20,7 @@ use super::super::writer::{Write, Writer};
 use super::open::against;
 use super::row::{self, Run};
 use crate::StoreError;
-use crate::redrive::{Group, GroupVerdict, Redrive};
+use crate::redrive::{Group, GroupVerdict, Overdue, Redrive};
 
 /// The incident as it stands now; one that was merged is judged by what took it over.
 const GROUPS: &str = "
@@ -103,7 +103,7 @@ update redrive_groups g
 
 const SET_STATE: &str = "
 update redrives
-   set state = $2
+   set state = $2, updated_at = $3
  where id = $1";
 
 /// Whether a list is complete and was not launched: only then may verdicts change it.
@@ -118,6 +118,7 @@ pub(super) async fn judge(
     write: &Write,
     id: RedriveId,
     verdicts: &[(u32, GroupVerdict)],
+    at: Time,
 ) -> Result<Judged, StoreError> {
     let Some(run) = row::hold(&write.conn, id).await? else { return Ok(Judged::NoPlan) };
     if !is_plan(&run) {
@@ -143,7 +144,7 @@ pub(super) async fn judge(
         return Ok(Judged::AllGo);
     }
     // Nobody launches it while half of its rows are as they were planned before.
-    write.conn.execute(SET_STATE, &[&key, &RunState::Planning.name()]).await?;
+    write.conn.execute(SET_STATE, &[&key, &RunState::Planning.name(), &At(at)]).await?;
     Ok(Judged::Some)
 }
 
@@ -315,11 +316,11 @@ pub(super) async fn only_incident(conn: &Conn, id: RedriveId) -> Result<Option<I
     }
 }
 
-/// Drops plans that nobody launched in time, part by part: other writes come in between.
-pub(super) async fn drop_plans(writer: &Writer, opened_before: Time) -> Result<u64, StoreError> {
+/// Drops plans that are overdue, part by part: other writes come in between.
+pub(in crate::postgres) async fn drop_overdue(writer: &Writer, overdue: Overdue) -> Result<u64, StoreError> {
     let (weight, mut dropped) = (limits::FREEZE_ROWS_PER_WRITE, 0);
     while let Some(ended) =
-        writer.write_long(weight, opened_before, |write, before| Box::pin(drop_chunk(write, *before))).await?
+        writer.write_long(weight, overdue, |write, overdue| Box::pin(drop_chunk(write, *overdue))).await?
     {
         dropped += ended;
     }
@@ -327,11 +328,22 @@ pub(super) async fn drop_plans(writer: &Writer, opened_before: Time) -> Result<u
 }
 
 /// What somebody else plans, launches or drops now is theirs.
-const OLD_PLAN: &str = "
+const UNLAUNCHED: &str = "
 select id
   from redrives
  where state in ('planning', 'planned')
    and opened_at < $1
+ order by opened_at, id
+ limit 1
+   for no key update skip locked";
+
+/// The state in the list is what the index is for.
+pub(in crate::postgres) const ABANDONED: &str = "
+select id
+  from redrives
+ where state in ('planning', 'planned')
+   and state = 'planning'
+   and updated_at < $1
  order by opened_at, id
  limit 1
    for no key update skip locked";
@@ -355,15 +367,18 @@ update redrives
 
 const DROPPED: &str = "
 update redrives
-   set state = $2, why = 'it was not launched in time', waiting = 0, lane_blocked = 0, refused = 0, cancelled = total,
-       finished_at = $3, updated_at = $3
+   set state = $2, why = $4, waiting = 0, lane_blocked = 0, refused = 0, cancelled = total, finished_at = $3,
+       updated_at = $3
  where id = $1";
 
-/// Drops a bounded part of the oldest plan that nobody launched in time. Says how many plans ended with it, nothing if
-/// there is none.
-async fn drop_chunk(write: &Write, opened_before: Time) -> Result<Option<u64>, StoreError> {
-    let conn = &write.conn;
-    let Some(found) = conn.query_opt(OLD_PLAN, &[&At(opened_before)]).await? else { return Ok(None) };
+/// Drops a bounded part of the oldest plan that is overdue. Says how many plans ended with it, nothing if there is none.
+async fn drop_chunk(write: &Write, overdue: Overdue) -> Result<Option<u64>, StoreError> {
+    let (conn, before) = (&write.conn, At(overdue.before()));
+    let sql = match overdue {
+        Overdue::Unlaunched(_) => UNLAUNCHED,
+        Overdue::Abandoned(_) => ABANDONED,
+    };
+    let Some(found) = conn.query_opt(sql, &[&before]).await? else { return Ok(None) };
     let id: Uid = found.cell(0)?;
     let limit = limits::FREEZE_ROWS_PER_WRITE as u64;
     let dropped = conn.execute(DROP_CHUNK, &[&id, &(limit as i64)]).await?;
@@ -371,6 +386,6 @@ async fn drop_chunk(write: &Write, opened_before: Time) -> Result<Option<u64>, S
     if dropped == limit {
         return Ok(Some(0));
     }
-    conn.execute(DROPPED, &[&id, &RunState::Cancelled.name(), &At(opened_before)]).await?;
+    conn.execute(DROPPED, &[&id, &RunState::Cancelled.name(), &before, &overdue.why()]).await?;
     Ok(Some(1))
 }

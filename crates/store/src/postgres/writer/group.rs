@@ -67,6 +67,12 @@ impl Group {
         self.captures.len() + self.requests.len()
     }
 
+    /// What failed by itself, apart from the commit.
+    pub fn failures(&self) -> impl Iterator<Item = &StoreError> {
+        let captures = self.captures.iter().filter_map(Capture::failure);
+        captures.chain(self.requests.iter().filter_map(|request| request.failure()))
+    }
+
     pub fn answer(self, commit: Result<(), &StoreError>) {
         for capture in self.captures {
             capture.answer(commit);
@@ -136,7 +142,7 @@ impl Group {
 
     /// Runs every request that has not failed; false if one fails now, which is remembered. The error is that of all.
     async fn run_all(&mut self, write: &mut Write) -> Result<bool, StoreError> {
-        for request in self.requests.iter_mut().filter(|request| !request.failed()) {
+        for request in self.requests.iter_mut().filter(|request| request.failure().is_none()) {
             if let Err(error) = request.run(write).await {
                 if is_of_all(&error) {
                     return Err(error);
@@ -146,7 +152,7 @@ impl Group {
             }
         }
         let mut captures: Vec<&mut Capture> =
-            self.captures.iter_mut().filter(|capture| !capture.failed()).collect();
+            self.captures.iter_mut().filter(|capture| capture.failure().is_none()).collect();
         let step = if self.apart { 1 } else { captures.len().max(1) };
         for together in captures.chunks_mut(step) {
             let batches: Vec<&[_]> = together.iter().map(|capture| capture.batch.as_slice()).collect();

@@ -41,8 +41,8 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub fn failed(&self) -> bool {
-        matches!(self.result, Some(Err(_)))
+    pub fn failure(&self) -> Option<&StoreError> {
+        self.result.as_ref().and_then(|result| result.as_ref().err())
     }
 
     pub fn answer(self, commit: Result<(), &StoreError>) {
@@ -56,7 +56,7 @@ pub(super) trait Request: Send {
     fn run<'a>(&'a mut self, write: &'a mut Write) -> BoxFuture<'a, Result<(), StoreError>>;
     /// Remembers a failure that doing it again cannot mend.
     fn fail(&mut self, error: StoreError);
-    fn failed(&self) -> bool;
+    fn failure(&self) -> Option<&StoreError>;
     fn answer(self: Box<Self>, commit: Result<(), &StoreError>);
     fn letters(&self) -> usize;
     /// The letter it moves, if it is one.
@@ -93,8 +93,8 @@ where
         self.result = Some(Err(error));
     }
 
-    fn failed(&self) -> bool {
-        matches!(self.result, Some(Err(_)))
+    fn failure(&self) -> Option<&StoreError> {
+        self.result.as_ref().and_then(|result| result.as_ref().err())
     }
 
     fn answer(self: Box<Self>, commit: Result<(), &StoreError>) {

@@ -18,7 +18,7 @@ use super::super::writer::Write;
 use super::open::against;
 use super::row::{self, Run};
 use crate::StoreError;
-use crate::redrive::{Group, GroupVerdict, Redrive};
+use crate::redrive::{Group, GroupVerdict, Overdue, Redrive};
 
 /// The incident as it stands now; one that was merged is judged by what took it over.
 const GROUPS: &str = "
@@ -105,16 +105,18 @@ pub(super) fn judge(
     write: &Write<'_>,
     id: RedriveId,
     verdicts: &[(u32, GroupVerdict)],
+    at: Time,
 ) -> Result<Judged, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(Judged::NoPlan) };
     if !run.frozen || !matches!(run.state(), RunState::Planning | RunState::Planned) {
         return Ok(Judged::NoPlan);
     }
     // Until all rows are gone through it must not be launched half changed.
-    write
-        .conn
-        .prepare_cached("update redrives set state = ?2 where id = ?1")?
-        .execute((id.bytes(), RunState::Planning.name()))?;
+    write.conn.prepare_cached("update redrives set state = ?2, updated_at = ?3 where id = ?1")?.execute((
+        id.bytes(),
+        RunState::Planning.name(),
+        at.ms(),
+    ))?;
     let mut set = write.conn.prepare_cached(
         "update redrive_groups set verdict = ?3, detail = ?4 where redrive = ?1 and number = ?2",
     )?;
@@ -268,11 +270,21 @@ pub(super) fn only_incident(conn: &Connection, id: RedriveId) -> Result<Option<I
     })
 }
 
-const OLD_PLAN: &str = "
+const UNLAUNCHED: &str = "
 select id
   from redrives indexed by redrives_unlaunched
  where state in ('planning', 'planned')
    and opened_at < ?1
+ order by opened_at, id
+ limit 1";
+
+/// The index knows only its own condition, so that stands here too.
+const ABANDONED: &str = "
+select id
+  from redrives indexed by redrives_unlaunched
+ where state in ('planning', 'planned')
+   and state = 'planning'
+   and updated_at < ?1
  order by opened_at, id
  limit 1";
 
@@ -287,12 +299,16 @@ pub(super) fn drop_list(write: &Write<'_>, id: RedriveId) -> Result<bool, StoreE
     Ok(write.conn.prepare_cached(DROP_CHUNK)?.execute((id.bytes(), limit as i64))? == limit)
 }
 
-/// Drops a bounded part of the oldest plan that nobody launched in time. Says how many plans ended with it, nothing if
-/// there is none.
-pub(super) fn drop_chunk(write: &Write<'_>, opened_before: Time) -> Result<Option<u64>, StoreError> {
+/// Drops a bounded part of the oldest plan that is overdue. Says how many plans ended with it, nothing if there is none.
+pub(super) fn drop_chunk(write: &Write<'_>, overdue: Overdue) -> Result<Option<u64>, StoreError> {
     let conn = write.conn;
+    let sql = match overdue {
+        Overdue::Unlaunched(_) => UNLAUNCHED,
+        Overdue::Abandoned(_) => ABANDONED,
+    };
+    let before = overdue.before().ms();
     let found: Option<[u8; 16]> =
-        conn.prepare_cached(OLD_PLAN)?.query_row([opened_before.ms()], |row| row.get(0)).optional()?;
+        conn.prepare_cached(sql)?.query_row([before], |row| row.get(0)).optional()?;
     let Some(id) = found else { return Ok(None) };
     let dropped = conn.prepare_cached(DROP_CHUNK)?.execute((id, limits::FREEZE_ROWS_PER_WRITE as i64))?;
     // What is half gone must neither be launched nor taken down further.
@@ -303,10 +319,10 @@ pub(super) fn drop_chunk(write: &Write<'_>, opened_before: Time) -> Result<Optio
     }
     conn.prepare_cached(
         "update redrives
-            set state = ?2, why = 'it was not launched in time', waiting = 0, lane_blocked = 0, refused = 0,
+            set state = ?2, why = ?4, waiting = 0, lane_blocked = 0, refused = 0,
                 cancelled = total, finished_at = ?3, updated_at = ?3
           where id = ?1",
     )?
-    .execute((id, RunState::Cancelled.name(), opened_before.ms()))?;
+    .execute((id, RunState::Cancelled.name(), before, overdue.why()))?;
     Ok(Some(1))
 }
