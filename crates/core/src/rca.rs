@@ -160,10 +160,17 @@ impl Document<'_> {
     }
 }
 
-/// One line of a list, whatever was written: a line break would end the entry, and HTML would be shown as such.
+/// One line of a list, whatever was written: a line break would end the entry. What could be HTML is a code span, which
+/// reads the same in a terminal and is never markup.
 fn line(text: &str) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    joined.replace('<', "&lt;")
+    if !joined.contains('<') {
+        return joined;
+    }
+    let longest = joined.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let pad = if joined.starts_with('`') || joined.ends_with('`') { " " } else { "" };
+    format!("{fence}{pad}{joined}{pad}{fence}")
 }
 
 #[cfg(test)]
@@ -189,6 +196,14 @@ mod tests {
     }
 
     #[test]
+    fn placeholders_are_printed_as_they_are_and_are_no_markup() {
+        assert_eq!(line("connect to <ip>:5432\nrefused"), "`connect to <ip>:5432 refused`");
+        assert_eq!(line("no `currency` & nothing else"), "no `currency` & nothing else");
+        assert_eq!(line("a ``b`` <c>"), "```a ``b`` <c>```");
+        assert_eq!(line("`a` <b>"), "`` `a` <b> ``");
+    }
+
+    #[test]
     fn the_document_is_that_of_the_rule() {
         let at = Time::parse("2026-11-15T03:00:00Z").unwrap();
         let analysis = Analysis::new(Category::Contract, "field\nmissing <b>", "added it").unwrap();
@@ -211,7 +226,7 @@ mod tests {
             redriven_at: Some(at),
         };
         let head = "## DLE Incident: OrderCreated\n- **Date**: 2026-11-15\n- **Count**: 12 events\n\
-                    - **Error**: TypeError: no currency\n- **Root Cause**: field missing &lt;b>\n\
+                    - **Error**: TypeError: no currency\n- **Root Cause**: `field missing <b>`\n\
                     - **Fix Applied**: PR 4711\n- **Redrive Date**: 2026-11-15\n";
         assert!(document.render().starts_with(head), "{}", document.render());
         (document.rca, document.fix, document.redriven_at) = (None, None, None);

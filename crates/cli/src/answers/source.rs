@@ -20,6 +20,7 @@ pub struct Source {
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Outbox {
+    pub leads: bool,
     pub connected: bool,
     pub last_error: Option<String>,
     pub captured: u64,

@@ -118,7 +118,7 @@ fn table(holds: &[HoldRecord], now: Time) -> Table {
     for hold in holds {
         table.row(vec![
             Cell::painted(&hold.id, Some(Paint::Bold)),
-            Cell::painted(&hold.state, Paint::of_hold(&hold.state)),
+            Cell::painted(state(hold), Paint::of_hold(&hold.state)),
             moment::count(hold.letters).into(),
             moment::ago(&hold.at, now).into(),
             hold.until.as_deref().map_or_else(|| "released".into(), |at| moment::ago(at, now)).into(),
@@ -128,6 +128,14 @@ fn table(holds: &[HoldRecord], now: Time) -> Table {
         ]);
     }
     table
+}
+
+/// The state in words: a hold that is in force need not be a standing one, which also catches letters to come.
+fn state(hold: &HoldRecord) -> &str {
+    match hold.state.as_str() {
+        "standing" => "in force",
+        other => other,
+    }
 }
 
 /// What it is on.
@@ -172,6 +180,9 @@ mod tests {
         let page: HoldPage = serde_json::from_value(json!({"items": [
             {"id": "019a8b1c-7e00-7000-8000-000000000009", "state": "standing", "kind": "standing", "filter": "tenant:acme",
              "reason": "case 12/2026", "by": "legal", "at": "2025-11-14T03:00:00.000Z", "until": null, "letters": 412},
+            {"id": "019a8b1c-7e00-7000-8000-000000000007", "state": "standing", "kind": "letter",
+             "letterId": "019a8b1c-7e00-7000-8000-000000000001", "reason": "case 13", "by": "legal",
+             "at": "2025-11-14T03:00:00.000Z", "until": null, "letters": 1},
             {"id": "019a8b1c-7e00-7000-8000-000000000008", "state": "releasing", "kind": "letter",
              "letterId": "019a8b1c-7e00-7000-8000-000000000000", "reason": "look\nagain", "by": "anna",
              "at": "2025-11-15T02:00:00.000Z", "until": "2026-11-15T03:00:00.000Z", "letters": 1},

@@ -133,7 +133,12 @@ fn table(sources: &[Source]) -> Table {
 fn state(source: &Source) -> (String, Option<Paint>) {
     match &source.outbox {
         None => ("open".to_owned(), None),
-        Some(outbox) if !outbox.connected => ("away".to_owned(), Some(Paint::Red)),
+        Some(outbox) if !outbox.connected && outbox.last_error.is_some() => {
+            ("away".to_owned(), Some(Paint::Red))
+        }
+        // The leader reads it.
+        Some(outbox) if !outbox.connected && !outbox.leads => ("elsewhere".to_owned(), None),
+        Some(outbox) if !outbox.connected => ("connecting".to_owned(), Some(Paint::Yellow)),
         Some(outbox) if outbox.relay.as_ref().is_some_and(|relay| relay.problem.is_some()) => {
             ("relay stuck".to_owned(), Some(Paint::Red))
         }
@@ -153,15 +158,30 @@ mod tests {
             {"name": "jobs", "kind": "jobs", "governance": "optional", "pending": 12, "address": "jobs", "outbox": null},
             {"name": "shop", "kind": "outbox", "governance": "required", "pending": 4711,
              "address": "db.example.org/shop public.outbox",
-             "outbox": {"connected": true, "lastError": null, "lagMs": 0, "captured": 4800, "vanished": 0,
+             "outbox": {"leads": true, "connected": true, "lastError": null, "lagMs": 0, "captured": 4800, "vanished": 0,
                         "vanishedLetters": [],
                         "relay": {"sink": "http://x/", "delivered": 90210, "retried": 3, "died": 1, "problem": null}}},
             {"name": "x\u{1b}[2J", "kind": "outbox", "governance": "required", "pending": 0, "address": null,
-             "outbox": {"connected": false, "lastError": "refused", "lagMs": 0, "captured": 0, "vanished": 2,
+             "outbox": {"leads": true, "connected": false, "lastError": "refused", "lagMs": 0, "captured": 0, "vanished": 2,
                         "vanishedLetters": ["a"], "relay": null}},
         ]}))
         .unwrap();
         insta::assert_snapshot!("sources_no_terminal", table(&sources.items).render(None, Colour::Off));
         insta::assert_snapshot!("sources_60_columns", table(&sources.items).render(Some(60), Colour::Off));
+    }
+
+    #[test]
+    fn a_source_that_has_just_started_is_not_called_away() {
+        let told = |leads: bool, connected: bool, error: Option<&str>| {
+            let outbox = serde_json::json!({"leads": leads, "connected": connected, "lastError": error,
+                "captured": 0, "vanished": 0, "relay": null});
+            let source = serde_json::json!({"name": "shop", "kind": "outbox", "governance": "required",
+                "pending": 0, "address": null, "outbox": outbox});
+            state(&serde_json::from_value(source).unwrap()).0
+        };
+        assert_eq!(told(true, false, None), "connecting");
+        assert_eq!(told(false, false, None), "elsewhere");
+        assert_eq!(told(true, false, Some("refused")), "away");
+        assert_eq!(told(true, true, Some("refused before")), "connected");
     }
 }

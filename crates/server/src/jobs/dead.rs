@@ -55,9 +55,14 @@ pub async fn show(app: &App, text: &str) -> Result<Job, NotDone> {
 /// A job in the dead letter and its letter.
 async fn find(app: &App, text: &str) -> Result<(JobId, Letter), NotDone> {
     let id = job_id(text).ok_or_else(|| not_dead(text))?;
-    let letter = app.store.letter_of_job(id).await?.map(|history| history.letter);
-    let letter = letter.filter(|letter| letter.status == Status::Pending).ok_or_else(|| not_dead(text))?;
-    Ok((id, letter))
+    let Some(history) = app.store.letter_of_job(id).await? else {
+        return Err(match super::no_job(app, id).await? {
+            archived @ NotDone::Archived { .. } => archived,
+            _ => not_dead(text),
+        });
+    };
+    let letter = Some(history.letter).filter(|letter| letter.status == Status::Pending);
+    Ok((id, letter.ok_or_else(|| not_dead(text))?))
 }
 
 fn not_dead(text: &str) -> NotDone {

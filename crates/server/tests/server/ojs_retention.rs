@@ -58,7 +58,15 @@ async fn dlq_004_a_job_goes_when_either_limit_is_passed() {
     let mut young = jobs[2..].to_vec();
     young.sort();
     assert_eq!(left, young);
-    error(&app.get(&format!("/ojs/v1/dead-letter/{by_age}")).await, 404, "not_found");
+    let address = format!("/ojs/v1/dead-letter/{by_age}");
+    for answer in [
+        app.get(&address).await,
+        app.delete(&address).await,
+        app.post(&format!("{address}/retry"), &serde_json::json!({})).await,
+    ] {
+        let told = error(&answer, 404, "not_found");
+        assert!(told["hint"].as_str().unwrap_or_default().contains("lazaret restore"), "{told}");
+    }
     error(&app.get(&format!("/ojs/v1/jobs/{}", jobs[0])).await, 404, "not_found");
     app.check().await;
 }
