@@ -13,6 +13,22 @@ pub(crate) fn test_args(test_args: &[String]) -> Vec<String> {
     with_trailing(&["test", "--workspace", "--locked"], test_args)
 }
 
+/// Crates whose tests all need a server or a browser.
+const SLOW_PACKAGES: [&str; 2] = ["lazaret-browser", "lazaret-sources"];
+
+/// Parts of the names of tests that start a server, a browser or another process.
+const SLOW_TESTS: [&str; 0] = [];
+
+/// The tests that need no server.
+pub(crate) fn quick_test_args(test_args: &[String]) -> Vec<String> {
+    let mut args = vec!["test", "--workspace", "--locked"];
+    for package in SLOW_PACKAGES {
+        args.extend(["--exclude", package]);
+    }
+    let skipped = SLOW_TESTS.iter().flat_map(|name| ["--skip".to_owned(), (*name).to_owned()]);
+    with_trailing(&args, &skipped.chain(test_args.iter().cloned()).collect::<Vec<String>>())
+}
+
 /// A release build, so that the server is killed in its work and not in its start.
 pub(crate) fn torture_args() -> Vec<String> {
     let args = ["test", "--release", "--locked", "--package", "lazaret", "--test", "cli"];

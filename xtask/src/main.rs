@@ -52,6 +52,8 @@ fn run(task: Task) -> Result<()> {
             azurite::ensure(missing)?;
             cargo::run(&cargo::test_args(&test_args), &[])
         }
+        // Needs nothing but a compiler, so nothing is looked for.
+        Task::QuickTest { test_args } => cargo::run(&cargo::quick_test_args(&test_args), &[]),
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),
         Task::Bench { bench_args } => cargo::run(&cargo::bench_args(&bench_args), &[]),
         Task::Screenshots { into } => screenshots(into.as_deref()),

@@ -12,9 +12,10 @@ The project's own chores.
 Usage: cargo xtask <TASK>
 
 Tasks:
-  test [--no-setup] [-- TEST-ARGS…]
+  test [--quick] [--no-setup] [-- TEST-ARGS…]
       Install what the tests need and is missing (Debian, as root or with passwordless
       sudo), then run every test of the workspace.
+      --quick          only tests that start no server, browser or second process
       --no-setup       install nothing; a missing tool is an error that names it
       -- TEST-ARGS…    a filter and options for the test programs,
                        for example: cargo xtask test -- capture --nocapture
@@ -57,6 +58,7 @@ const ROUNDS_DEFAULT: NonZeroU32 = NonZeroU32::new(200).expect("200 is not zero"
 pub(crate) enum Task {
     Help,
     Test { missing: Missing, test_args: Vec<String> },
+    QuickTest { test_args: Vec<String> },
     Torture { rounds: NonZeroU32, seed: Option<u64> },
     Bench { bench_args: Vec<String> },
     Screenshots { into: Option<String> },
@@ -99,15 +101,19 @@ pub(crate) fn parse(args: &[String]) -> Result<Task, Misuse> {
 }
 
 fn parse_test(args: &[String]) -> Result<Task, Misuse> {
-    let mut missing = Missing::Install;
-    for (position, arg) in args.iter().enumerate() {
+    let (own, test_args) = match args.iter().position(|arg| arg == "--") {
+        Some(dashes) => (&args[..dashes], args[dashes + 1..].to_vec()),
+        None => (args, Vec::new()),
+    };
+    let (mut missing, mut is_quick) = (Missing::Install, false);
+    for arg in own {
         match arg.as_str() {
             "--no-setup" => missing = Missing::Refuse,
-            "--" => return Ok(Task::Test { missing, test_args: args[position + 1..].to_vec() }),
+            "--quick" => is_quick = true,
             _ => return Err(unexpected("test", arg)),
         }
     }
-    Ok(Task::Test { missing, test_args: Vec::new() })
+    Ok(if is_quick { Task::QuickTest { test_args } } else { Task::Test { missing, test_args } })
 }
 
 fn parse_torture(args: &[String]) -> Result<Task, Misuse> {
@@ -191,6 +197,10 @@ mod tests {
         check("test -- capture", test(Missing::Install, &["capture"]));
         check("test --no-setup -- a --nocapture", test(Missing::Refuse, &["a", "--nocapture"]));
         check("test -- --no-setup", test(Missing::Install, &["--no-setup"]));
+        let quick = |words| Ok(Task::QuickTest { test_args: strings(words) });
+        check("test --quick", quick(&[]));
+        check("test --quick --no-setup -- capture", quick(&["capture"]));
+        check("test -- --quick", test(Missing::Install, &["--quick"]));
         check("test capture", Err("unexpected argument 'capture' for 'test'"));
     }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Died, Filter, FilterError};
+use crate::lifecycle::Action;
 use crate::limits;
 use crate::time::Time;
 

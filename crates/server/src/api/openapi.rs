@@ -251,7 +251,7 @@ fn describe_refusals(method: &str, path: &str, operation: &mut Operation) {
             && response.content.is_empty()
         {
             let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(PROBLEM))).build();
-            response.content.insert("application/problem+json".to_owned(), body);
+            response.content.insert("application/problem+json".to_owned(), body.into());
         }
     }
 }

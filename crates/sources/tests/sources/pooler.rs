@@ -1,7 +1,6 @@
 //! A pooler between the source and the application's database.
 
 use lazaret_sources::SourceError;
-use lazaret_sources::outbox::ddl;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::testing::pooler::Pooler;
 
@@ -16,7 +15,7 @@ async fn bound(mode: &str) -> Result<(), SourceError> {
     };
     let (pooler, database) = tokio::task::spawn_blocking(start).await.unwrap();
     let app = App::at(&database.url());
-    app.run(&ddl(&app.config)).await;
+    app.make_table().await;
     let bound = App::at(&pooler.url(&database)).outbox().bind().await;
     drop(app);
     tokio::task::spawn_blocking(move || drop((pooler, database))).await.unwrap();

@@ -25,7 +25,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (11, include_str!("migrations/0011_audit_questions.sql")),
     (12, include_str!("migrations/0012_claim_fences.sql")),
     (13, include_str!("migrations/0013_incident_gate.sql")),
-    (15, include_str!("migrations/0015_kept_attempts.sql")),
+    (14, include_str!("migrations/0014_kept_attempts.sql")),
 ];
 
 /// Marks the schema as ours.

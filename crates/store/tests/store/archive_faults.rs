@@ -72,11 +72,12 @@ async fn readiness_tells_the_truth(store: Arc<impl Faulty + 'static>) {
     store.ready().await.unwrap();
     for failure in [Failure::DiskFull, Failure::ReadOnly, Failure::Unavailable] {
         let before = rig.dump().await;
-        store.plan().plan(FailurePoint::InsertLetter, failure, 4);
+        store.plan().plan(FailurePoint::InsertLetter, failure, u32::MAX);
         assert!(store.insert(vec![rig.admit(dying("e", at(0)), at(0))]).await.is_err());
         for _ in 0..3 {
             assert!(store.ready().await.is_err(), "{failure:?}: letters cannot be stored");
         }
+        store.plan().plan(FailurePoint::InsertLetter, failure, 0);
         store.ready().await.unwrap();
         assert_eq!(rig.dump().await, before, "a probe leaves nothing behind");
     }

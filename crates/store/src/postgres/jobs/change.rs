@@ -264,7 +264,7 @@ pub(super) async fn settle(
             (Action::Confirm, Outcome::Succeeded, decided, evidence)
         }
         Ending::Elsewhere { evidence } => {
-            (Action::SettleElsewhere, Outcome::Succeeded, Strategy::ManualResolution, evidence)
+            (Action::SettleElsewhere, Outcome::Succeeded, by_source(Strategy::ManualResolution), evidence)
         }
         Ending::Ended { evidence } => {
             (Action::EndWithoutDeadLetter, Outcome::Ended, by_source(Strategy::Discard), evidence)

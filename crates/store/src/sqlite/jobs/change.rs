@@ -84,7 +84,11 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
             Ok(cause) => cause,
             Err((shut, incident)) => return Ok(Changed::Shut(shut, incident)),
         },
-        Effect::None | Effect::Die(_) | Effect::Confirm { .. } | Effect::End { .. } => None,
+        Effect::None
+        | Effect::Die(_)
+        | Effect::Confirm { .. }
+        | Effect::SettleElsewhere { .. }
+        | Effect::End { .. } => None,
     };
     // The letter first: it may refuse, and nothing has been written then.
     match take_effect(write, job, &change.key, &change.letter, change.at)? {
@@ -246,8 +250,8 @@ fn settle(
             (Action::Confirm, Outcome::Succeeded, decided, "dead_letter.resolved")
         }
         Ending::Elsewhere => {
-            let strategy = Strategy::ManualResolution;
-            (Action::SettleElsewhere, Outcome::Succeeded, strategy, "dead_letter.resolved")
+            let decided = by_source(Strategy::ManualResolution);
+            (Action::SettleElsewhere, Outcome::Succeeded, decided, "dead_letter.resolved")
         }
         Ending::Otherwise => {
             let decided = by_source(Strategy::Discard);
