@@ -187,7 +187,10 @@ fn verify(server: &Server, receiver: &Receiver, letter_type: &str, incident: &st
         let letter = letter_of(requests[0].0);
         assert_eq!(header("lazaret-letter-id"), BTreeSet::from([letter.as_str()]), "{n}");
         assert_eq!(header("lazaret-life"), BTreeSet::from(["1"]), "{n}");
-        assert_eq!(header("idempotency-key"), BTreeSet::from([format!("{letter}:1:1").as_str()]), "{n}");
+        // However often one send is repeated, its key stays. A claim that was given back unsent uses up a number.
+        let keys = header("idempotency-key");
+        let is_one_key = keys.len() == 1 && keys.iter().all(|key| key.starts_with(&format!("{letter}:1:")));
+        assert!(is_one_key, "{n}: {keys:?}");
         assert!(requests.len() == 1 || requests[0].1, "{n} arrived {} times", requests.len());
         repeated += usize::from(requests.len() > 1);
     }
