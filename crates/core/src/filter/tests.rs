@@ -390,7 +390,7 @@ fn filters_that_spare_nothing_count_as_none() {
         "incident:019a8b1c-7e00-7000-8000-000000000000",
     ] {
         assert!(!spares_nothing(some, Action::Discard), "{some}");
-        assert!(!spares_nothing(&format!("{some} type:* status:pending"), Action::Redrive), "{some}");
+        assert!(!spares_nothing(&format!("{some} tenant:* status:pending"), Action::Redrive), "{some}");
     }
     assert!(!spares_nothing("status:pending", Action::Delete));
     assert!(!spares_nothing("status:discarded", Action::Restore));

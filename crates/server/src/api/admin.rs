@@ -218,7 +218,7 @@ pub(crate) async fn revoke_token(
 }
 
 /// Empties a store that was made in test mode.
-#[utoipa::path(post, path = "/test/reset", tag = "test mode", responses((status = 204)))]
+#[utoipa::path(post, path = "/test/reset", tag = "test mode", responses((status = 204), (status = 404, description = "not_found: the store is for real use")))]
 pub(crate) async fn reset(State(app): State<Arc<App>>) -> Result<StatusCode, Problem> {
     app.store.reset().await?;
     Ok(StatusCode::NO_CONTENT)

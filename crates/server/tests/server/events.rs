@@ -349,6 +349,7 @@ async fn one_reader_too_many_is_told_to_come_back() {
 async fn one_caller_cannot_take_every_stream() {
     let mut app = TestApp::new().await;
     let admin = app.token_of("admin").await;
+    app.token = Some(admin.clone());
     let viewer = app.token_of("viewer").await;
     let (_, router) = router(&app, ReaderBounds { per_caller_max: 2, ..ReaderBounds::default() });
     let open = async |token: &str| {
@@ -364,7 +365,6 @@ async fn one_caller_cannot_take_every_stream() {
     drop(first);
     // Its place is free as soon as its task has noticed.
     while open(&viewer).await.status() != StatusCode::OK {}
-    app.token = Some(admin);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ pub async fn letters_of_one_cause_are_one_incident(rig: &mut Rig) {
     assert_eq!((order.letter_type.as_str(), order.error_type.as_str()), ("Order.created", "OrderError"));
     assert_eq!(order.state, IncidentState::Open);
     assert!(order.title.contains("OrderError"), "{}", order.title);
-    assert!(order.fingerprint.as_str().starts_with("v1:"));
+    assert!(order.fingerprint.as_str().starts_with("v2:"));
 }
 
 pub async fn an_incident_closes_with_its_last_letter_and_opens_again(rig: &mut Rig) {
