@@ -13,20 +13,12 @@ pub(crate) fn test_args(test_args: &[String]) -> Vec<String> {
     with_trailing(&["test", "--workspace", "--locked"], test_args)
 }
 
-/// Crates whose tests all need a server or a browser.
-const SLOW_PACKAGES: [&str; 2] = ["lazaret-browser", "lazaret-sources"];
-
-/// Parts of the names of tests that start a server, a browser or another process.
-const SLOW_TESTS: [&str; 0] = [];
-
-/// The tests that need no server.
-pub(crate) fn quick_test_args(test_args: &[String]) -> Vec<String> {
-    let mut args = vec!["test", "--workspace", "--locked"];
-    for package in SLOW_PACKAGES {
-        args.extend(["--exclude", package]);
-    }
-    let skipped = SLOW_TESTS.iter().flat_map(|name| ["--skip".to_owned(), (*name).to_owned()]);
-    with_trailing(&args, &skipped.chain(test_args.iter().cloned()).collect::<Vec<String>>())
+/// The tests that need no server, browser or second process: unit tests, and the store's contract on the embedded store.
+pub(crate) fn quick_test_args(test_args: &[String]) -> [Vec<String>; 2] {
+    let without_servers: Vec<String> =
+        ["--skip", "postgres"].map(str::to_owned).into_iter().chain(test_args.iter().cloned()).collect();
+    [&["--lib", "--bins"][..], &["--test", "store"]]
+        .map(|which| with_trailing(&[&["test", "--workspace", "--locked"], which].concat(), &without_servers))
 }
 
 /// A release build, so that the server is killed in its work and not in its start.
@@ -98,6 +90,18 @@ mod tests {
     fn the_dashes_are_there_only_when_something_follows() {
         assert_eq!(test_args(&[]).join(" "), "test --workspace --locked");
         assert_eq!(test_args(&["capture".to_owned()]).join(" "), "test --workspace --locked -- capture");
+    }
+
+    #[test]
+    fn quick_tests_leave_postgresql_out() {
+        let lines = quick_test_args(&["capture".to_owned()]).map(|args| args.join(" "));
+        assert_eq!(
+            lines,
+            [
+                "test --workspace --locked --lib --bins -- --skip postgres capture",
+                "test --workspace --locked --test store -- --skip postgres capture"
+            ]
+        );
     }
 
     #[test]

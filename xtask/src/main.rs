@@ -53,7 +53,9 @@ fn run(task: Task) -> Result<()> {
             cargo::run(&cargo::test_args(&test_args), &[])
         }
         // Needs nothing but a compiler, so nothing is looked for.
-        Task::QuickTest { test_args } => cargo::run(&cargo::quick_test_args(&test_args), &[]),
+        Task::QuickTest { test_args } => {
+            cargo::quick_test_args(&test_args).iter().try_for_each(|args| cargo::run(args, &[]))
+        }
         Task::Torture { rounds, seed } => torture(rounds, seed.unwrap_or_else(random_seed)),
         Task::Bench { bench_args } => cargo::run(&cargo::bench_args(&bench_args), &[]),
         Task::Screenshots { into } => screenshots(into.as_deref()),

@@ -232,8 +232,8 @@ fn describe_refusals(method: &str, path: &str, operation: &mut Operation) {
         common.push(("401", "unauthorized: a token is needed, or this one is unknown"));
         common.push(("403", "forbidden: the role may not do this; or foreign_origin"));
     }
-    if path.contains('{') {
-        common.push(("404", "not_found"));
+    if path.contains('{') || method != "GET" {
+        common.push(("404", "not_found: what the address or the body names is not there"));
     }
     if method != "GET" {
         common.push(("413", "too_large"));
