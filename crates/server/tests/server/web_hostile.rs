@@ -76,12 +76,12 @@ async fn world() -> World {
     app.post(&format!("{steps}/notes"), &json!({"text": HOSTILE})).await.expect(200);
     app.post(&format!("{steps}/assign"), &json!({"assignee": format!("a {HOSTILE}")})).await.expect(200);
     let hold = json!({"filter": {"tenant": format!("*{}*", "tenant")}, "standing": true, "reason": HOSTILE});
-    let wish = json!({"filter": {"type": "*"}, "pace": "unlimited", "canary": 0, "reason": HOSTILE});
+    let wish = json!({"filter": {"source": "report"}, "pace": "unlimited", "canary": 0, "reason": HOSTILE});
     let plan = app.post("/api/v1/redrives/plan", &wish).await.expect(201);
     app.post(&format!("/api/v1/dead-letters/{gone}/delete"), &json!({"reason": HOSTILE})).await.expect(200);
     let hold = app.post("/api/v1/holds", &hold).await.expect(201);
     app.post(&format!("/api/v1/dead-letters/{held}/hold"), &json!({"reason": HOSTILE})).await.expect(200);
-    let many = json!({"filter": {"type": "*"}, "expectedCount": 3, "reason": HOSTILE});
+    let many = json!({"filter": {"source": "report"}, "expectedCount": 3, "reason": HOSTILE});
     let operation = app.post("/api/v1/dead-letters/release", &many).await.expect(200);
     let job = json!({"type": "mail.send", "args": [HOSTILE, {HOSTILE: HOSTILE}], "meta": {"note": HOSTILE}});
     let job = app.post("/ojs/v1/jobs", &job).await.expect(201);
