@@ -38,6 +38,18 @@ fn without_late(dump: String) -> String {
     format!("{before}\n{after}")
 }
 
+pub async fn an_archived_letter_is_told_of_again(rig: &mut Rig) {
+    let mut shelf = Shelf::default();
+    let id = lived(rig).await;
+    put_away(rig, &mut shelf, id, EITHER[0], 1_000).await;
+    let told = Captured {
+        attempts: vec![failed(at(-2_000), "never told")],
+        error: error("disk on fire"),
+        ..dying("lived", at(500))
+    };
+    rig.capture(told, at(9_000)).await;
+}
+
 pub async fn attempts_reported_of_an_archived_letter_are_kept_and_come_back_with_it(rig: &mut Rig) {
     for kept in EITHER {
         for dies_again in [false, true] {

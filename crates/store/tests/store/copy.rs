@@ -126,6 +126,8 @@ macro_rules! everything {
                 workers::workers_are_listed_with_what_they_hold,
                 sessions::a_session_is_found_by_its_hash_alone,
                 audit_chain::entries_are_linked_once_and_in_order,
+                archive_deaths::an_archived_letter_is_told_of_again,
+                tries::a_failed_try_waits_for_its_row,
             }
         }
     };

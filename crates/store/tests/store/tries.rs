@@ -36,3 +36,8 @@ pub async fn failed_tries_are_kept_until_their_row_is_delivered(rig: &mut Rig) {
     rig.store().forget_tries(vec![one, none]).await.unwrap();
     assert_eq!(of(rig).await, [vec![], vec![], vec![]] as [Vec<Attempt>; 3]);
 }
+
+pub async fn a_failed_try_waits_for_its_row(rig: &mut Rig) {
+    let key = CaptureKey::of("shop", "", "", "1");
+    rig.store().keep_tries(vec![failed(key, 1_000, "busy")], at(0)).await.unwrap();
+}
