@@ -375,7 +375,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The same evidence for a letter that is not out: its source shows that the work is done.
+    /// Evidence for a letter that is not out: its source shows that the work is done.
     pub(crate) fn elsewhere(&self, source: &str) -> SettledElsewhere {
         SettledElsewhere {
             letter: self.letter,

@@ -35,7 +35,7 @@ impl Claimed {
         Settled { row: self, outcome, is_kept: false }
     }
 
-    /// The same row without its body.
+    /// A copy of the row without its body.
     pub fn emptied(&self) -> Claimed {
         Claimed {
             delivery: Delivery { body: Bytes::new(), ..self.delivery.clone() },
