@@ -94,7 +94,7 @@ pub async fn a_fix_of_another_category_is_none(rig: &mut Rig) {
     assert_eq!(step(rig, id, fix(1_600), 1_600).await, done(IncidentState::Fixed));
     assert_eq!(step(rig, id, diagnosis(), 1_700).await, done(IncidentState::Fixed));
     assert_eq!(record(rig, id).await.fix, FixStanding::Named(at(1_600)));
-    // The same while it is closed.
+    // A change of category while the incident is closed voids the fix, too.
     rig.done(letters[0], Verb::Resolve, at(1_800)).await;
     assert_eq!(step(rig, id, rca(Category::Infrastructure), 1_900).await, done(IncidentState::Closed));
     rig.done(letters[0], Verb::Reopen, at(2_000)).await;
