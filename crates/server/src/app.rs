@@ -22,6 +22,7 @@ use crate::destination::{Destination, Destinations};
 use crate::events::Readers;
 use crate::guesses::Guesses;
 use crate::metrics::Metrics;
+use crate::redrive::Verifications;
 use crate::retention::Pruner;
 use crate::sources::Sources;
 use crate::web::mood::Moods;
@@ -61,6 +62,8 @@ pub struct App {
     pub guesses: Arc<Guesses>,
     /// The ledger as it was counted last.
     pub books: Arc<Books>,
+    /// How far the verification of each redrive has come.
+    pub(crate) verifications: Arc<Verifications>,
     /// What is wrong, as pages saw it last.
     pub(crate) moods: Arc<Moods>,
     stop: Arc<watch::Sender<bool>>,
@@ -96,6 +99,7 @@ impl App {
             pruner,
             guesses: Arc::default(),
             books: Arc::default(),
+            verifications: Arc::default(),
             moods: Arc::default(),
             stop: Arc::new(watch::Sender::new(false)),
         };

@@ -14,7 +14,7 @@ use lazaret_store::redrive::SendOutcome;
 pub(crate) use headers::is_passed_on;
 pub use http::{HttpDestination, Tls};
 pub use lazaret_sources::destination::{
-    Content, Destination, Outgoing, Refusal, Route, Sent, Silence, Verified,
+    Content, Destination, Outgoing, Refusal, Route, Sent, SentCopy, Silence, Verified,
 };
 pub use registry::{Destinations, JOBS, Named, NoWayBack, Way};
 
@@ -28,6 +28,6 @@ pub fn outcome(sent: Sent, at: Time, duration_ms: Option<u64>) -> SendOutcome {
             SendOutcome::Failed { attempt: Box::new(refusal.attempt(at, duration_ms)), why }
         }
         Sent::Unknown(why) => SendOutcome::Unknown { why },
-        Sent::Unsent(_) => SendOutcome::Unsent,
+        Sent::Unsent(_) | Sent::Unfit(_) => SendOutcome::Unsent,
     }
 }

@@ -31,6 +31,7 @@ pub use doors::{Many, put_back_many};
 pub(crate) use doors::{has_left, put_back};
 pub use gate::{governance_of, shut_for};
 pub use launch::{launch, settle, step};
+pub(crate) use load::full_message_id;
 pub use options::Wanted;
 pub use plan::plan;
 pub use receipt::{ReceiptGiven, ReceiptOutcome, receive};
@@ -41,6 +42,7 @@ pub use shown::{
 pub use single::{Edited, SingleRequest, single};
 pub(crate) use tick::{drive, look_after_claims, needs_look};
 pub use tick::{drop_plans, tick};
+pub use verify::Verifications;
 
 /// Which letters a plan is about.
 #[derive(Clone, PartialEq, Debug)]

@@ -26,6 +26,18 @@ pub struct Outgoing {
     pub content: Content,
 }
 
+/// A letter that was sent, as its destination may recognise it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentCopy {
+    pub letter: LetterId,
+    pub life: u32,
+    pub redrive: RedriveId,
+    /// The id that the message has at its source; empty unless the destination is `by_message_id`.
+    pub message_id: String,
+    pub idempotency_key: String,
+    pub sent_at: Option<Time>,
+}
+
 /// Whose bytes they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
@@ -57,6 +69,9 @@ pub enum Sent {
     Unknown(String),
     /// Nothing was tried, because too much was under way already: the letter's turn comes again.
     Unsent(String),
+    /// Nothing was tried, because the destination is not what the configuration says: no letter can be sent there until
+    /// somebody has changed one of the two.
+    Unfit(String),
 }
 
 /// Why a destination does not have a letter.
@@ -78,6 +93,8 @@ pub enum Verified {
     /// It was taken, and the destination cannot tell more.
     Taken(Silence),
     NotYet,
+    /// The destination has no trace of it any more: nobody can tell whether the work was done.
+    Lost(String),
 }
 
 /// What it means when nothing more is heard of a letter that was taken.
@@ -113,7 +130,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
     /// Sends once. Must not retry by itself: a repetition is the claim's decision. Ends well before a claim's lease does.
     async fn send(&self, outgoing: &Outgoing) -> Sent;
 
-    async fn verify(&self, outgoing: &Outgoing) -> Verified;
+    /// Looks letters up that were sent, at most `limits::PAGE_ROWS_MAX` at a time; answers in their order.
+    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified>;
 }
 
 impl Refusal {

@@ -3,6 +3,7 @@
 //! The table belongs to the application. Lazaret looks at it, resets a dead row when a letter is redriven, and delivers
 //! from it where a relay is configured; it never deletes a row.
 
+mod awaited;
 mod capture;
 mod catalogue;
 mod check;
@@ -32,6 +33,7 @@ use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::{Arrival, Finding, Receipt, Source, SourceError, SourceState};
+use awaited::Awaited;
 use capture::{Look, Remembered};
 pub use config::{Columns, Order, OutboxConfig, RelayConfig, Statuses};
 use db::Db;
@@ -40,7 +42,7 @@ pub use name::{BadTableName, TableName};
 pub use put_back::{Lost, PutBack};
 pub use redrive::RowStatus;
 pub use relay::{Go, Point, RefusedRow, Relay, Worked};
-pub use row::{DeadRow, KnownRow, judge_row};
+pub use row::{Death, full_message_id, judge_death};
 use table::Table;
 pub use tries::{TryLog, add_tries};
 
@@ -61,6 +63,7 @@ pub struct Outbox {
     remembered: Mutex<Remembered>,
     /// Keys of rows that were given back and are to be fetched again.
     released: Mutex<Vec<String>>,
+    awaited: Mutex<Awaited>,
     state: Mutex<Standing>,
     /// Counts notifications of rows that are due, for the relay.
     due: watch::Sender<u64>,
@@ -85,6 +88,7 @@ impl Outbox {
             look: Mutex::default(),
             remembered: Mutex::default(),
             released: Mutex::default(),
+            awaited: Mutex::default(),
             state: Mutex::default(),
             due: watch::Sender::new(0),
         })

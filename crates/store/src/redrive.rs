@@ -278,6 +278,8 @@ pub enum SendOutcome {
     },
     /// The destination has it; whether the work succeeds is not known yet.
     Sent,
+    /// It was sent, and has not died again for as long as its quiet window lasts.
+    Assumed,
     /// It definitely has not, or its answer says that the work failed: an attempt of the same life.
     Failed {
         attempt: Box<Attempt>,
@@ -297,7 +299,11 @@ impl SendOutcome {
         match self {
             SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
             SendOutcome::Sent => step == ClaimStep::Sending,
-            SendOutcome::Unknown { .. } => step == ClaimStep::Sending && before != Outcome::Unknown,
+            SendOutcome::Assumed => before == Outcome::Sent,
+            // What was sent can get out of sight later: its trace at the destination is gone.
+            SendOutcome::Unknown { .. } => {
+                matches!(step, ClaimStep::Sending | ClaimStep::Sent) && before != Outcome::Unknown
+            }
             SendOutcome::Failed { .. } | SendOutcome::Unsent => {
                 matches!(step, ClaimStep::Claimed | ClaimStep::Sending)
             }
@@ -331,6 +337,21 @@ pub struct RedriveLetter {
     pub sent_at: Option<Time>,
     pub outcome_at: Option<Time>,
 }
+
+/// A letter that was sent and whose outcome is not known yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentLetter {
+    pub ordinal: u64,
+    pub group: u32,
+    pub claim: ClaimFence,
+    pub life: u32,
+    /// The id that the message has at its source, as lists show it: cut to `limits::NAME_BYTES_MAX`.
+    pub event_id: String,
+    pub sent_at: Option<Time>,
+}
+
+/// Evidence of a letter that was resolved because nothing was heard of it.
+pub const QUIET_WINDOW: &str = "quiet_window";
 
 /// A claim whose holder did not act in time.
 #[derive(Clone, PartialEq, Eq, Debug)]

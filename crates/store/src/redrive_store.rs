@@ -13,7 +13,7 @@ use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
     PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
-    Stepped, Taken,
+    SentLetter, Stepped, Taken,
 };
 
 /// What a store does for whoever puts letters back. Every `Store` is one.
@@ -119,15 +119,6 @@ pub trait RedriveStore: Send + Sync {
         at: Time,
     ) -> Result<bool, StoreError>;
 
-    /// Resolves letters that were sent before `sent_before` and not heard of since, as assumed; says how many.
-    async fn assume_quiet(
-        &self,
-        id: RedriveId,
-        sent_before: Time,
-        limit: usize,
-        at: Time,
-    ) -> Result<u64, StoreError>;
-
     /// Moves a run on by what became of its letters: judges the canaries, stops it by its bound or when the gate has shut,
     /// finds that all were sent, ends it, and moves its incidents. Answers how it stands.
     async fn tend_redrive(&self, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError>;
@@ -147,6 +138,15 @@ pub trait RedriveStore: Send + Sync {
         after: u64,
         limit: usize,
     ) -> Result<Vec<RedriveLetter>, StoreError>;
+
+    /// Letters of a redrive after an ordinal, in order, that were sent and are not settled. Jobs are not among them: their
+    /// workers tell what became of them.
+    async fn sent_letters(
+        &self,
+        id: RedriveId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SentLetter>, StoreError>;
 
     /// What every redrive made of a letter, newest first, at most `limits::PAGE_ROWS`.
     async fn redrives_of(&self, letter: LetterId) -> Result<Vec<(Redrive, RedriveLetter)>, StoreError>;

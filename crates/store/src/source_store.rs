@@ -4,22 +4,30 @@ use async_trait::async_trait;
 use lazaret_core::attempt::{Attempt, identities};
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
-use lazaret_core::lifecycle::Status;
+use lazaret_core::lifecycle::Place;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::decision::Decided;
 use crate::packing::{PreparedAttempt, pack_attempt};
 
-/// A live letter as its source has to know it.
+/// The letter under a key as its source has to know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownLetter {
     pub letter: LetterId,
-    pub status: Status,
-    pub life: u32,
-    /// What was reported with its present life and not obeyed.
+    pub place: Place,
+    /// The death that the source told last (`remember_deaths`).
+    pub death: Option<String>,
+    /// What was reported with the present life of a live letter and not obeyed.
     pub reported: Option<String>,
+    /// Whether the message may have left the dead letters of its source since: the letter is reprocessing, or was resolved
+    /// by a redrive or by the source. Always false for a letter that is not live.
+    pub left_source: bool,
 }
+
+/// Whether the message of letter `l` may have left the dead letters of its source.
+pub(crate) const LEFT_SOURCE: &str = "(l.status = 'reprocessing'
+   or l.status = 'resolved' and (l.resolution_strategy <> 'manual_resolution' or l.resolved_by like 'source:%'))";
 
 /// The work of a pending letter was done without us, as its source shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,8 +71,12 @@ pub(crate) fn pack_tries(tries: &[FailedTry]) -> Result<Vec<PackedTry>, StoreErr
 /// What a store does for sources. Every `Store` is one.
 #[async_trait]
 pub trait SourceStore: Send + Sync {
-    /// The live letters under these keys, in order.
+    /// The newest letters under these keys, in order, also those that are archived or deleted.
     async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError>;
+
+    /// Keeps which death the source told last of each key. Outlives the letter, unless that is removed after its message
+    /// had left the dead letters of the source.
+    async fn remember_deaths(&self, deaths: Vec<(CaptureKey, String)>) -> Result<(), StoreError>;
 
     /// Resolves a pending letter in the name of its source. One that does not wait in that life stays as it is.
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError>;

@@ -31,9 +31,18 @@ pub struct Outbox {
 }
 
 #[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
 pub struct Relay {
     pub delivered: u64,
     pub problem: Option<String>,
+    #[serde(default)]
+    pub refused_rows: Vec<RefusedRow>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct RefusedRow {
+    pub row: String,
+    pub reason: String,
 }
 
 #[derive(Deserialize, Debug)]

@@ -16,6 +16,9 @@ Examples:
   lazaret sources put-back 019a8b1c-7e00-7000-8000-000000000000
   lazaret sources --json | jq '.items[] | select(.outbox.connected == false) | .name'";
 
+/// Rows that cannot be changed of which each is named.
+const REFUSED_SHOWN: usize = 5;
+
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SourcesArgs {
@@ -89,6 +92,10 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
         }
         if let Some(problem) = outbox.relay.as_ref().and_then(|relay| relay.problem.as_deref()) {
             screen.note(&format!("the relay of {name}: {}", escape::line(problem)));
+        }
+        for refused in outbox.relay.iter().flat_map(|relay| &relay.refused_rows).take(REFUSED_SHOWN) {
+            let (row, reason) = (escape::line(&refused.row), escape::line(&refused.reason));
+            screen.note(&format!("the database refuses to change row {row} of {name}: {reason}"));
         }
         if let Some(first) = outbox.vanished_letters.first() {
             screen.note(&format!(

@@ -30,6 +30,9 @@ pub const OUTBOX_SWEEP_ROWS: i64 = 2_000;
 pub const OUTBOX_NOTE_ROWS_MAX: usize = 100;
 pub const OUTBOX_NOTE_BYTES_MAX: usize = 7_000;
 
+/// Redriven rows of one outbox whose outcome is awaited, of which the relay's deliveries are remembered.
+pub const OUTBOX_AWAITED_MAX: usize = 200_000;
+
 /// Keys that were noted and not yet fetched; beyond, a sweep finds them.
 pub const OUTBOX_NOTED_MAX: usize = 10_000;
 

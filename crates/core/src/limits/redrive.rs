@@ -121,5 +121,5 @@ pub const REDRIVE_LETTERS_PER_LOOK: u64 = 20_000;
 /// Expired claims that one look takes on.
 pub const EXPIRED_CLAIMS_PER_LOOK: usize = 1_000;
 
-/// Letters that one commit assumes to have succeeded.
-pub const ASSUMED_PER_WRITE: usize = 1_000;
+/// Letters of a run that one look verifies: a page of them at a time, the rest by the next look.
+pub const REDRIVE_VERIFIED_PER_LOOK: usize = 5_000;

@@ -89,6 +89,14 @@ pub(crate) struct RelayBody {
     /// Rows that were stuck in processing and are tried again.
     pub taken_back: u64,
     pub problem: Option<String>,
+    /// Rows that the database refuses to change, for example because of a trigger; at most 100.
+    pub refused_rows: Vec<RefusedRowBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RefusedRowBody {
+    pub row: String,
+    pub reason: String,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -192,7 +200,7 @@ pub(crate) async fn check(
     responses(
         (status = 200, body = PutBackBody),
         (status = 404, description = "not_found"),
-        (status = 409, description = "no_way_back: the letter is of no table, or its row was not kept"),
+        (status = 409, description = "no_way_back: the letter is of no table, or its row was not kept; not_allowed: the letter is not pending, so its event may have been processed"),
         (status = 503, description = "source_unavailable: the application's database cannot be reached")
     )
 )]
@@ -225,6 +233,10 @@ pub(crate) async fn put_back(
             return Err(Problem::new(Code::SourceUnavailable, error.to_string()));
         }
         Err(NotLooked::Source(error)) => return Err(Problem::new(Code::NoWayBack, error.to_string())),
+        Err(error @ NotLooked::MayBeProcessed(_)) => {
+            return Err(Problem::new(Code::NotAllowed, error.to_string())
+                .hint("make the letter pending first, if its event was not processed: settle its redrive or reopen it"));
+        }
     };
     tracing::info!(letter.id = %id, source, by = by.name, "the row of letter {id} was put back: {row}");
     Ok(Json(PutBackBody { letter_id: id.to_string(), row }))
@@ -238,6 +250,7 @@ fn refusal(put_back: &Result<Option<PutBack>, NotLooked>) -> Option<String> {
         Ok(None) => Some("the letter is gone".to_owned()),
         Err(NotLooked::Store(error)) => Some(error.to_string()),
         Err(NotLooked::Source(error)) => Some(error.to_string()),
+        Err(error @ NotLooked::MayBeProcessed(_)) => Some(error.to_string()),
     }
 }
 
@@ -300,11 +313,13 @@ fn outbox(app: &App, running: &Running) -> OutboxBody {
 
 fn relay_body(running: &Running, relay: &RelayConfig) -> RelayBody {
     let so_far = running.so_far();
-    let (sink, broken) = match &running.relay {
-        Some(Ok(relay)) => (Some(relay.sink().address()), None),
-        Some(Err(why)) => (None, Some(why.clone())),
-        None => (None, None),
+    let (sink, broken, refused) = match &running.relay {
+        Some(Ok(relay)) => (Some(relay.sink().address()), None, relay.refused_rows()),
+        Some(Err(why)) => (None, Some(why.clone()), Vec::new()),
+        None => (None, None, Vec::new()),
     };
+    let refused_rows =
+        refused.into_iter().map(|row| RefusedRowBody { row: row.key, reason: row.why }).collect();
     RelayBody {
         sink,
         preset: relay.preset.name(),
@@ -315,5 +330,6 @@ fn relay_body(running: &Running, relay: &RelayConfig) -> RelayBody {
         died: so_far.died,
         taken_back: so_far.taken_back,
         problem: broken.or(so_far.relay_problem),
+        refused_rows,
     }
 }

@@ -9,6 +9,7 @@ use lazaret_core::envelope::Envelope;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use lazaret_sources::outbox;
 use lazaret_store::StoreError;
 use lazaret_store::claim::ClaimFence;
 use lazaret_store::redrive::{Edit, RunStep, SendOutcome, Taken};
@@ -66,19 +67,31 @@ impl Ready {
     }
 
     /// Sends it once, and says what came of it.
-    pub(super) async fn send(self, clock: Clock) -> Settled {
+    pub(super) async fn send(self, clock: Clock) -> Back {
         let (fence, started) = (self.fence(), Instant::now());
         if started > self.lease.start_by {
-            return (fence, SendOutcome::Unsent);
+            return Back { settled: (fence, SendOutcome::Unsent), unfit: None };
         }
         let sending = self.destination.send(&self.outgoing);
         let sent = match tokio::time::timeout(Duration::from_millis(self.send_ms_max), sending).await {
             Ok(sent) => sent,
             Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
         };
+        let unfit = match &sent {
+            Sent::Unfit(why) => Some(why.clone()),
+            _ => None,
+        };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
-        (fence, destination::outcome(sent, clock.now(), duration_ms))
+        Back { settled: (fence, destination::outcome(sent, clock.now(), duration_ms)), unfit }
     }
+}
+
+/// A letter whose send has come to an end.
+#[derive(Debug, PartialEq)]
+pub(super) struct Back {
+    pub settled: Settled,
+    /// Why nothing can be sent to its destination, until somebody has changed that.
+    pub unfit: Option<String>,
 }
 
 fn unreadable(why: String, at: Time) -> SendOutcome {
@@ -189,9 +202,21 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
 }
 
 /// The id that a letter's message has at its source.
-pub(super) async fn message_id(app: &App, letter: LetterId) -> Result<String, StoreError> {
+async fn message_id(app: &App, letter: LetterId) -> Result<String, StoreError> {
+    let Some(history) = app.store.history(letter).await? else { return Ok(String::new()) };
+    full_message_id(app, letter, &history.letter.event_id).await
+}
+
+/// The id that a letter's message has at its source, in full where lists show it cut.
+pub(crate) async fn full_message_id(app: &App, letter: LetterId, listed: &str) -> Result<String, StoreError> {
+    // A text is cut at the edge of a character.
+    if listed.len() + char::MAX.len_utf8() <= limits::NAME_BYTES_MAX {
+        return Ok(listed.to_owned());
+    }
     let history = app.store.history(letter).await?;
-    Ok(history.map(|history| history.letter.event_id).unwrap_or_default())
+    let reported = history.and_then(|mut history| history.lives.pop()?.reported);
+    let full = reported.and_then(|reported| outbox::full_message_id(&reported));
+    Ok(full.unwrap_or_else(|| listed.to_owned()))
 }
 
 fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit) -> Outgoing {
@@ -208,7 +233,7 @@ fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit)
     }
 }
 
-async fn pause(app: &App, run: RedriveId, why: String) -> Result<(), StoreError> {
+pub(super) async fn pause(app: &App, run: RedriveId, why: String) -> Result<(), StoreError> {
     tracing::warn!(redrive.id = %run, "redrive {run} is paused: {why}");
     let by = super::ourselves();
     // A run that is not going any more needs no pause.
@@ -221,7 +246,7 @@ mod tests {
     use lazaret_store::redrive::SendOutcome;
 
     use super::*;
-    use crate::destination::{Route, Verified};
+    use crate::destination::{Route, SentCopy, Verified};
 
     /// Must not be sent to.
     #[derive(Debug)]
@@ -245,8 +270,8 @@ mod tests {
             panic!("letter {} was sent", outgoing.letter);
         }
 
-        async fn verify(&self, _: &Outgoing) -> Verified {
-            Verified::NotYet
+        async fn verify(&self, _: &[SentCopy]) -> Vec<Verified> {
+            Vec::new()
         }
     }
 
@@ -271,6 +296,6 @@ mod tests {
         let ready = Ready { outgoing, lease, renewals: 3, send_ms_max: 1_000, destination };
         let fence = ready.fence();
         assert_eq!(fence.renewals, 3);
-        assert_eq!(ready.send(clock).await, (fence, SendOutcome::Unsent));
+        assert_eq!(ready.send(clock).await.settled, (fence, SendOutcome::Unsent));
     }
 }

@@ -16,7 +16,7 @@ use lazaret_store::claim::ClaimFence;
 use lazaret_store::redrive::{Redrive, SendOutcome};
 use tokio::task::{JoinError, JoinSet};
 
-use super::load::{Lease, Ready, load};
+use super::load::{Back, Lease, Ready, load, pause};
 use super::tick::tended;
 use crate::app::App;
 
@@ -51,7 +51,7 @@ pub(super) struct Sending<'a> {
     /// Claimed, and read.
     queue: VecDeque<Ready>,
     /// On their way.
-    out: JoinSet<Settled>,
+    out: JoinSet<Back>,
     /// Back, and not written down.
     done: Vec<Settled>,
     /// Whether to look for letters: there may be some.
@@ -65,6 +65,8 @@ pub(super) struct Sending<'a> {
     /// Whether nothing is begun any more: the run does not claim, the store failed or the end is asked for.
     halted: bool,
     failed: Option<StoreError>,
+    /// Why the run has to pause: its destination is not what the configuration says.
+    unfit: Option<String>,
     taken: u64,
     looked_at: Instant,
     looked: Looked,
@@ -104,6 +106,7 @@ impl<'a> Sending<'a> {
             bad_since_look: false,
             halted: false,
             failed: None,
+            unfit: None,
             taken: 0,
             looked_at: Instant::now(),
             looked: Looked::default(),
@@ -118,6 +121,12 @@ impl<'a> Sending<'a> {
             }
             if *self.app.stopping().borrow() {
                 self.halted = true;
+            }
+            if let Some(why) = self.unfit.take() {
+                self.halted = true;
+                if let Err(error) = pause(self.app, self.run.id, why).await {
+                    self.fail(error);
+                }
             }
             self.give_back();
             let round = self.next_round(Instant::now());
@@ -248,9 +257,12 @@ impl<'a> Sending<'a> {
         self.failed.get_or_insert(error);
     }
 
-    fn collect(&mut self, one: Result<Settled, JoinError>) {
+    fn collect(&mut self, one: Result<Back, JoinError>) {
         match one {
-            Ok(settled) => self.done.push(settled),
+            Ok(Back { settled, unfit }) => {
+                self.done.push(settled);
+                self.unfit = self.unfit.take().or(unfit);
+            }
             // Which letter it was is known to its claim, which ends by its lease.
             Err(error) => tracing::error!(error = %error, "a letter was lost sight of while it was sent"),
         }
@@ -280,7 +292,7 @@ impl<'a> Sending<'a> {
 
 /// What was waited for.
 enum Came {
-    Back(Result<Settled, JoinError>),
+    Back(Result<Back, JoinError>),
     Looked(Box<Result<Found, StoreError>>),
 }
 
@@ -303,7 +315,9 @@ impl Round {
 fn is_bad(outcome: &SendOutcome) -> bool {
     match outcome {
         SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } => true,
-        SendOutcome::Delivered { .. } | SendOutcome::Sent | SendOutcome::Unsent => false,
+        SendOutcome::Delivered { .. } | SendOutcome::Sent | SendOutcome::Assumed | SendOutcome::Unsent => {
+            false
+        }
     }
 }
 

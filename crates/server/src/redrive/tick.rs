@@ -12,7 +12,7 @@ use lazaret_store::StoreError;
 use lazaret_store::redrive::{Expired, Redrive, SendOutcome, Taken};
 use tokio::task::JoinSet;
 
-use super::load::{Lease, load};
+use super::load::{Back, Lease, load};
 use super::send::{Looked, Sending, Settled, write_down};
 use super::verify::verify;
 use crate::app::App;
@@ -140,14 +140,14 @@ async fn send_again(app: &App, run: RedriveId, again: Vec<Expired>) -> Result<()
         // They were sent once already: that they cannot be read now does not make them failed.
         settled.retain(|(_, outcome)| *outcome != SendOutcome::Unsent);
         settled.iter_mut().for_each(|(_, outcome)| *outcome = unknown());
-        let mut out: JoinSet<Settled> = JoinSet::new();
+        let mut out: JoinSet<Back> = JoinSet::new();
         for one in ready {
             out.spawn(one.send(app.clock.clone()));
         }
         while let Some(one) = out.join_next().await {
             match one {
-                Ok((_, SendOutcome::Unsent)) => {}
-                Ok(one) => settled.push(one),
+                Ok(Back { settled: (_, SendOutcome::Unsent), .. }) => {}
+                Ok(Back { settled: one, .. }) => settled.push(one),
                 Err(error) => tracing::error!(error = %error, "a letter was lost sight of while it was sent"),
             }
         }

@@ -2,8 +2,7 @@
 
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Captured, SourceWord};
-use lazaret_core::lifecycle::Status;
-use lazaret_sources::outbox::{DeadRow, KnownRow, add_tries, judge_row};
+use lazaret_sources::outbox::{Death, add_tries, judge_death};
 use lazaret_sources::{Arrival, Receipt, Source};
 use lazaret_store::StoreError;
 use lazaret_store::source_store::KnownLetter;
@@ -38,15 +37,20 @@ pub async fn capture_arrivals(
 
 async fn stored(app: &App, mut captured: Vec<Captured>) -> Result<usize, StoreError> {
     let keys: Vec<CaptureKey> = captured.iter().map(key_of).collect();
-    let known = app.store.known_letters(keys).await?;
+    let known = app.store.known_letters(keys.clone()).await?;
     let rows = captured.iter().map(|one| key_of_row(&one.source, &one.message_id)).collect();
     let tries = app.store.tries_of(rows).await?;
-    for ((one, known), tries) in captured.iter_mut().zip(&known).zip(tries) {
-        one.word = word(known.as_ref(), one);
+    let mut deaths = Vec::new();
+    for (((one, known), tries), key) in captured.iter_mut().zip(&known).zip(tries).zip(keys) {
+        if let Some(death) = one.reported.as_deref().and_then(Death::of_reported) {
+            one.word = word(known.as_ref(), &death);
+            deaths.push((key, death.to_string()));
+        }
         add_tries(one, tries);
     }
     let count = captured.len();
     capture(app, captured).await?;
+    app.store.remember_deaths(deaths).await?;
     Ok(count)
 }
 
@@ -58,15 +62,12 @@ fn key_of(captured: &Captured) -> CaptureKey {
 }
 
 /// What the row says about whether it died anew.
-fn word(known: Option<&KnownLetter>, captured: &Captured) -> SourceWord {
-    let row = captured.reported.as_deref().and_then(DeadRow::of_reported);
-    let was = known.and_then(|known| DeadRow::of_reported(known.reported.as_deref()?));
-    let (Some(row), Some(known), Some(was)) = (row, known, was) else { return SourceWord::Silent };
-    let was_elsewhere = match known.status {
-        Status::Reprocessing | Status::Resolved => true,
-        Status::Pending | Status::Discarded => false,
-    };
-    judge_row(Some(&KnownRow { row: was, was_elsewhere }), &row)
+fn word(known: Option<&KnownLetter>, death: &Death) -> SourceWord {
+    let Some(known) = known else { return SourceWord::Silent };
+    let told = known.death.as_deref().and_then(Death::parse);
+    // Letters that were captured before deaths were remembered have it in what was reported.
+    let told = told.or_else(|| known.reported.as_deref().and_then(Death::of_reported));
+    judge_death(told.as_ref(), known.left_source, death)
 }
 
 async fn acknowledge(running: &Running, receipts: &[Receipt]) {

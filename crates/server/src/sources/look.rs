@@ -16,6 +16,7 @@ use lazaret_store::source_store::SettledElsewhere;
 
 use super::{Running, VANISHED_NAMED};
 use crate::app::App;
+use crate::redrive::full_message_id;
 
 /// How far a look over all pending letters of a source has come.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,9 @@ pub enum NotLooked {
     Store(#[from] StoreError),
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// Made again, the row of a letter that is not pending could be processed a second time.
+    #[error("the letter is {0}: its event may have been processed")]
+    MayBeProcessed(Status),
 }
 
 /// Looks at the rows of the next letters; true once all were looked at, and then the next look begins anew.
@@ -57,10 +61,13 @@ pub async fn look_after(
             scan_max: PageQuery::SCAN_MAX,
         })
         .await?;
-    let ids: Vec<String> = page.letters.iter().map(|letter| letter.event_id.clone()).collect();
-    let statuses = running.outbox.statuses(&ids).await?;
+    let mut ids = Vec::with_capacity(page.letters.len());
     for letter in &page.letters {
-        match statuses.get(&letter.event_id) {
+        ids.push(full_message_id(app, letter.id, &letter.event_id).await?);
+    }
+    let statuses = running.outbox.statuses(&ids).await?;
+    for (letter, id) in page.letters.iter().zip(&ids) {
+        match statuses.get(id) {
             Some(RowStatus::Processed { .. }) => settle(app, name, running, letter).await?,
             Some(RowStatus::Gone) => {
                 looked.vanished += 1;
@@ -115,8 +122,14 @@ async fn settle(app: &App, name: &str, running: &Running, letter: &Letter) -> Re
 pub async fn put_back(app: &App, running: &Running, letter: LetterId) -> Result<Option<PutBack>, NotLooked> {
     let Some(whole) = app.store.export(vec![letter]).await?.pop() else { return Ok(None) };
     let Some((life, envelope)) = whole.lives.into_iter().next_back() else { return Ok(None) };
+    match whole.letter.status {
+        Status::Pending => {}
+        status @ (Status::Reprocessing | Status::Resolved | Status::Discarded) => {
+            return Err(NotLooked::MayBeProcessed(status));
+        }
+    }
     let lost = Lost {
-        message_id: whole.letter.event_id,
+        message_id: full_message_id(app, letter, &whole.letter.event_id).await?,
         body: envelope.body().clone(),
         reported: life.reported.unwrap_or_default(),
     };

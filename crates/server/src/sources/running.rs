@@ -18,29 +18,28 @@ const FOLLOW: Duration = Duration::from_secs(1);
 const BETWEEN_PAGES: Duration = Duration::from_millis(20);
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
 
+/// How long the deliveries of relays may take to end at a shutdown.
+const RELAY_STOP: Duration = Duration::from_secs(10);
+
 /// Starts what each source needs, ends what is no longer configured, until the end is asked for.
 pub(crate) async fn supervise(live: Arc<Live>) {
     let mut stop = live.app().stopping();
     let mut reloads = live.changes();
     let mut tasks: JoinSet<()> = JoinSet::new();
-    let mut going: BTreeMap<String, (Arc<Running>, Vec<AbortHandle>)> = BTreeMap::new();
+    let mut going: BTreeMap<String, Started> = BTreeMap::new();
     while !*stop.borrow() {
         let app = live.app();
         let wanted: BTreeMap<String, Arc<Running>> =
             app.sources.iter().map(|(name, running)| (name.to_owned(), Arc::clone(running))).collect();
-        going.retain(|name, (running, handles)| {
-            let stays = wanted.get(name).is_some_and(|wanted| Arc::ptr_eq(wanted, running));
+        going.retain(|name, started| {
+            let stays = wanted.get(name).is_some_and(|wanted| Arc::ptr_eq(wanted, &started.running));
             if !stays {
-                // Stopping in the middle loses nothing: what was not acknowledged comes again.
-                handles.iter().for_each(AbortHandle::abort);
+                started.stop();
             }
             stays
         });
         for (name, running) in wanted {
-            going.entry(name.clone()).or_insert_with(|| {
-                let handles = start(&mut tasks, &live, &name, &running);
-                (running, handles)
-            });
+            going.entry(name.clone()).or_insert_with(|| start(&mut tasks, &live, &name, running));
         }
         tokio::select! {
             _ = stop.changed() => {}
@@ -49,11 +48,35 @@ pub(crate) async fn supervise(live: Arc<Live>) {
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
     }
+    going.values().for_each(Started::stop);
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(RELAY_STOP, ended).await.is_err() {
+        tracing::warn!(
+            "deliveries of a relay did not end in time; their claims expire, and they are tried again"
+        );
+    }
     tasks.shutdown().await;
 }
 
-fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: &Arc<Running>) -> Vec<AbortHandle> {
-    let each = || (Arc::clone(live), name.to_owned(), Arc::clone(running));
+/// A source whose loops run.
+struct Started {
+    running: Arc<Running>,
+    handles: Vec<AbortHandle>,
+}
+
+impl Started {
+    /// Stopping capture in the middle loses nothing: what was not acknowledged comes again. A relay ends by itself once the
+    /// outcomes of its deliveries are recorded.
+    fn stop(&self) {
+        self.handles.iter().for_each(AbortHandle::abort);
+        if let Some(Ok(relay)) = &self.running.relay {
+            relay.stop();
+        }
+    }
+}
+
+fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: Arc<Running>) -> Started {
+    let each = || (Arc::clone(live), name.to_owned(), Arc::clone(&running));
     let mut handles = Vec::new();
     let (live_, name_, running_) = each();
     handles.push(tasks.spawn(async move { captures(&live_, &name_, &running_).await }));
@@ -61,9 +84,9 @@ fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: &Arc<Ru
     handles.push(tasks.spawn(async move { looks(&live_, &name_, &running_).await }));
     if matches!(running.relay, Some(Ok(_))) {
         let (_, name_, running_) = each();
-        handles.push(tasks.spawn(async move { relays(&name_, &running_).await }));
+        tasks.spawn(async move { relays(&name_, &running_).await });
     }
-    handles
+    Started { running, handles }
 }
 
 /// Tells of a failure once, and of the same again only when it has passed meanwhile.
@@ -151,19 +174,26 @@ async fn leads(app: &App) -> bool {
 async fn relays(name: &str, running: &Running) {
     let Some(Ok(relay)) = &running.relay else { return };
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
-    loop {
+    while !relay.is_stopping() {
         match relay.tick().await {
             Ok(worked) => {
                 running.worked(&worked);
                 backoff.worked();
                 told.worked(name, "the relay");
-                relay.wait(&worked).await;
+                tokio::select! {
+                    () = relay.wait(&worked) => {}
+                    () = relay.stopped() => {}
+                }
             }
             Err(SourceError::Stopped(_)) => return,
             Err(error) => {
                 told.failed(name, "the relay", &error);
                 running.note(|so_far| so_far.relay_problem = Some(error.to_string()));
-                tokio::time::sleep(backoff.failed()).await;
+                let pause = backoff.failed();
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = relay.stopped() => {}
+                }
             }
         }
     }

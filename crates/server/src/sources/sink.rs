@@ -43,7 +43,7 @@ impl Sink for HttpSink {
                 message: why,
                 ..LetterError::default()
             })),
-            Sent::Unsent(_) => Sunk::Unsent,
+            Sent::Unsent(_) | Sent::Unfit(_) => Sunk::Unsent,
         }
     }
 }

@@ -35,6 +35,7 @@ mod ojs_states;
 mod ojs_workers;
 mod openapi;
 mod outbox;
+mod outbox_faults;
 mod postgres;
 mod python;
 mod receiver;

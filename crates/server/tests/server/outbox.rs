@@ -125,7 +125,7 @@ impl Shop {
     }
 
     /// Finds the cause, fixes it, and launches a redrive of all that wait.
-    async fn redrive(&self) -> Value {
+    pub async fn redrive(&self) -> Value {
         let letters = self.letters().await;
         let incident = incident_of(&self.app, letters[0]["id"].as_str().unwrap()).await;
         diagnose(&self.app, &incident, "infrastructure").await;

@@ -12,7 +12,7 @@ use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_core::redrive::{LaneEffect, Outcome, RunState};
 use lazaret_server::app::App;
-use lazaret_server::destination::{Destination, Outgoing, Route, Sent, Verified};
+use lazaret_server::destination::{Destination, Outgoing, Route, Sent, SentCopy, Verified};
 use lazaret_server::redrive::{self, NotRedriven, Wanted};
 use lazaret_store::redrive::{ByPerson, Redrive, RedriveQuery, RunStep};
 use lazaret_store::{RedriveStore, Store};
@@ -133,8 +133,8 @@ impl Destination for Watch {
         sent
     }
 
-    async fn verify(&self, outgoing: &Outgoing) -> Verified {
-        self.to.verify(outgoing).await
+    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
+        self.to.verify(sent).await
     }
 }
 

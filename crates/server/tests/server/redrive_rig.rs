@@ -13,7 +13,7 @@ use lazaret_core::redrive::{Outcome, Pace, RunState};
 use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::{self, Config, Overrides};
-use lazaret_server::destination::{Destination, Outgoing, Refusal, Route, Sent, Silence, Verified};
+use lazaret_server::destination::{Destination, Outgoing, Refusal, Route, Sent, SentCopy, Silence, Verified};
 use lazaret_server::operations::Progress;
 use lazaret_server::redrive::{
     self, Glass, LaunchRequest, NotRedriven, PlanRequest, Planned, Selection, SingleRequest, Wanted,
@@ -133,8 +133,8 @@ impl Destination for Scripted {
         }
     }
 
-    async fn verify(&self, _: &Outgoing) -> Verified {
-        Verified::Taken(self.silence)
+    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
+        vec![Verified::Taken(self.silence); sent.len()]
     }
 }
 

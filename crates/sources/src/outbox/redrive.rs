@@ -12,9 +12,9 @@ use lazaret_core::time::Time;
 
 use super::db::{Bind, cell};
 use super::table::{PayloadType, Table};
-use super::{Outbox, now};
+use super::{Outbox, locked, now};
 use crate::SourceError;
-use crate::destination::{Content, Destination, Outgoing, Refusal, Route, Sent, Verified};
+use crate::destination::{Content, Destination, Outgoing, Refusal, Route, Sent, SentCopy, Verified};
 
 /// What a row's status says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +82,7 @@ impl Outbox {
     async fn put(&self, outgoing: &Outgoing) -> Result<Sent, SourceError> {
         let table = self.table().await?;
         if table.key.fits(&outgoing.message_id) && self.reset(&table, outgoing).await? {
+            locked(&self.awaited).redriven(&outgoing.message_id);
             return Ok(Sent::Taken);
         }
         Ok(match self.status(&outgoing.message_id).await? {
@@ -156,33 +157,39 @@ impl Destination for Outbox {
             // It may have arrived. Nothing is lost by trying again: a row is reset once.
             Err(SourceError::Unavailable { doing, why }) => Sent::Unknown(format!("{doing}: {why}")),
             Err(SourceError::Refused { code, why }) => refused("DatabaseError", code, why),
-            Err(error @ (SourceError::Unfit(_) | SourceError::Stopped(_))) => {
-                refused("TableChanged", None, error.to_string())
-            }
+            Err(error @ (SourceError::Unfit(_) | SourceError::Stopped(_))) => Sent::Unfit(error.to_string()),
         }
     }
 
-    async fn verify(&self, outgoing: &Outgoing) -> Verified {
-        match self.status(&outgoing.message_id).await {
-            Ok(RowStatus::Processed { at }) => {
+    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
+        let keys: Vec<String> = sent.iter().map(|one| one.message_id.clone()).collect();
+        let statuses = match self.statuses(&keys).await {
+            Ok(statuses) => statuses,
+            Err(error) => {
+                let (name, count) = (&self.config.name, keys.len());
+                tracing::warn!(source = name, "cannot verify {count} rows of {name}: {error}");
+                return vec![Verified::NotYet; keys.len()];
+            }
+        };
+        let mut awaited = locked(&self.awaited);
+        let verified = keys.iter().map(|key| match statuses.get(key) {
+            Some(RowStatus::Processed { at }) => {
+                awaited.end(key);
                 Verified::Succeeded { evidence: "processed", at: at.unwrap_or_else(now) }
             }
-            // A row that is dead again is captured as a relapse, and one that is gone is reported.
-            Ok(
-                RowStatus::Pending
-                | RowStatus::Processing
-                | RowStatus::DeadLetter
-                | RowStatus::Other(_)
-                | RowStatus::Gone,
-            ) => Verified::NotYet,
-            Err(error) => {
-                tracing::warn!(
-                    source = self.config.name,
-                    "cannot look after row {}: {error}",
-                    outgoing.message_id
-                );
-                Verified::NotYet
-            }
-        }
+            Some(RowStatus::Gone) => match awaited.end(key) {
+                Some(at) => Verified::Succeeded { evidence: "processed", at },
+                None => Verified::Lost(format!(
+                    "its row was deleted from {} before it was seen processed",
+                    self.config.table
+                )),
+            },
+            // A row that is dead again is captured as a relapse.
+            Some(
+                RowStatus::Pending | RowStatus::Processing | RowStatus::DeadLetter | RowStatus::Other(_),
+            )
+            | None => Verified::NotYet,
+        });
+        verified.collect()
     }
 }

@@ -19,7 +19,7 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use lazaret_core::attempt::LetterError;
 use lazaret_core::class::ClassRules;
 use lazaret_core::limits;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::config::RelayConfig;
 use super::table::Table;
@@ -51,7 +51,7 @@ pub struct Relay {
     refused: Mutex<RefusedRows>,
     /// KiB of large bodies that may be in memory.
     large_bodies: Semaphore,
-    is_stopping: AtomicBool,
+    stopping: watch::Sender<bool>,
 }
 
 /// What one tick did.
@@ -139,7 +139,7 @@ impl Relay {
             free_first: AtomicBool::new(false),
             refused: Mutex::default(),
             large_bodies: Semaphore::new(limits::RELAY_LARGE_BODIES_KIB_MAX as usize),
-            is_stopping: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
         })
     }
 
@@ -306,7 +306,17 @@ impl Relay {
 
     /// Begins no further delivery: the next outcomes are those of deliveries under way. For a shutdown.
     pub fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until somebody asks for the end.
+    pub async fn stopped(&self) {
+        // The sender is here as long as the wait lasts.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
     /// Rows that the database refuses to change, with its reason.
@@ -344,7 +354,7 @@ impl Relay {
             None => None,
         };
         // Half of the claim is for the delivery: what begins later could end when it is somebody else's.
-        if begun.elapsed() > claim / 2 || self.is_stopping.load(Ordering::Relaxed) {
+        if begun.elapsed() > claim / 2 || self.is_stopping() {
             return not_now;
         }
         if row.body_left_out.is_some() {

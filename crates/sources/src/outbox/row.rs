@@ -1,13 +1,16 @@
 //! A dead row: what becomes of it as a captured message, and whether its death is a new one.
 
+use std::fmt;
+
 use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::envelope::Envelope;
-use lazaret_core::letter::{Captured, SourceWord};
+use lazaret_core::letter::{Captured, SourceWord, listed};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
 use super::config::OutboxConfig;
@@ -15,36 +18,64 @@ use super::db::cell;
 use super::table::{PayloadType, Table};
 use crate::{Arrival, Receipt, SourceError};
 
-/// What tells one death of a row from another. It is kept with the letter, in what was reported.
+/// A dead row, as far as it tells one death from another.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DeadRow {
+struct DeadRow {
     /// The row's version: it changes with every update, and with nothing else but a dump that was restored.
-    pub version: String,
-    pub retry_count: u32,
-    pub last_error: Option<String>,
-    pub processed_at: Option<Time>,
+    version: String,
+    retry_count: u32,
+    last_error: Option<String>,
+    processed_at: Option<Time>,
 }
 
-/// A row as it was captured last.
+/// Which death of a row. Its text form is kept with the letter's key and outlives the letter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KnownRow {
-    pub row: DeadRow,
-    /// Whether the row was in another status since: its letter is reprocessing, or was resolved because the row had
-    /// been processed.
-    pub was_elsewhere: bool,
+pub struct Death {
+    version: String,
+    /// A hash of what else tells deaths apart.
+    rest: String,
 }
 
-/// Whether a dead row died anew. A row that was merely touched has not: somebody wrote a note into it, or restored a
-/// dump.
-pub fn judge_row(known: Option<&KnownRow>, row: &DeadRow) -> SourceWord {
-    let Some(known) = known else { return SourceWord::Silent };
-    if known.row.version == row.version {
-        return SourceWord::SameDeath;
+impl DeadRow {
+    fn death(&self) -> Death {
+        let rest = format!("{} {:?} {:?}", self.retry_count, self.processed_at, self.last_error);
+        let hash: [u8; 32] = Sha256::digest(rest.as_bytes()).into();
+        let rest = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        Death { version: self.version.clone(), rest }
     }
-    let looks_the_same = known.row.retry_count == row.retry_count
-        && known.row.last_error == row.last_error
-        && known.row.processed_at == row.processed_at;
-    if !known.was_elsewhere && looks_the_same { SourceWord::SameDeath } else { SourceWord::NewDeath }
+}
+
+impl Death {
+    /// Reads what was kept with a letter (`Captured::reported`).
+    pub fn of_reported(reported: &str) -> Option<Death> {
+        let kept: Reported = serde_json::from_str(reported).ok()?;
+        let row = DeadRow {
+            version: kept.row_version,
+            retry_count: kept.retry_count,
+            last_error: kept.last_error,
+            processed_at: kept.processed_at.and_then(|at| Time::parse(&at).ok()),
+        };
+        Some(row.death())
+    }
+
+    pub fn parse(text: &str) -> Option<Death> {
+        let (version, rest) = text.split_once(' ')?;
+        Some(Death { version: version.to_owned(), rest: rest.to_owned() })
+    }
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.version, self.rest)
+    }
+}
+
+/// Whether a dead row died anew. A row that was merely touched has not: somebody wrote a note into it, or restored a dump.
+/// `left` says whether it may have been in another status since the death that is known.
+pub fn judge_death(known: Option<&Death>, left: bool, death: &Death) -> SourceWord {
+    let Some(known) = known else { return SourceWord::Silent };
+    let is_same = known.version == death.version || (!left && known.rest == death.rest);
+    if is_same { SourceWord::SameDeath } else { SourceWord::NewDeath }
 }
 
 /// What is kept of a row beside the letter's own fields.
@@ -52,6 +83,9 @@ pub fn judge_row(known: Option<&KnownRow>, row: &DeadRow) -> SourceWord {
 #[serde(rename_all = "camelCase")]
 struct Reported {
     table: String,
+    /// The row's key, if it is longer than lists show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_id: Option<String>,
     row_version: String,
     retry_count: u32,
     last_error: Option<String>,
@@ -64,17 +98,14 @@ struct Reported {
     row: Option<Box<RawValue>>,
 }
 
-impl DeadRow {
-    /// Reads what was kept with a letter (`Captured::reported`).
-    pub fn of_reported(reported: &str) -> Option<DeadRow> {
-        let kept: Reported = serde_json::from_str(reported).ok()?;
-        Some(DeadRow {
-            version: kept.row_version,
-            retry_count: kept.retry_count,
-            last_error: kept.last_error,
-            processed_at: kept.processed_at.and_then(|at| Time::parse(&at).ok()),
-        })
-    }
+/// The id of the letter's message in full, where lists show it cut.
+pub fn full_message_id(reported: &str) -> Option<String> {
+    serde_json::from_str::<Reported>(reported).ok()?.message_id
+}
+
+/// The row's last error that was kept with a letter.
+pub(super) fn last_error(reported: &str) -> Option<String> {
+    serde_json::from_str::<Reported>(reported).ok()?.last_error
 }
 
 /// The row as JSON text that was kept with a letter.
@@ -113,15 +144,22 @@ pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result
         died_at: dead.processed_at,
         mark: None,
         word: SourceWord::Silent,
-        reported: Some(reported(&dead, config.table.to_string(), created_at, cell(row, 13)?)),
+        reported: Some(reported(&dead, config.table.to_string(), &key, created_at, cell(row, 13)?)),
     };
     Ok(Arrival { captured, receipt: Receipt { message: key, death: dead.version } })
 }
 
-fn reported(dead: &DeadRow, table: String, created_at: Option<Time>, row: Option<String>) -> String {
+fn reported(
+    dead: &DeadRow,
+    table: String,
+    key: &str,
+    created_at: Option<Time>,
+    row: Option<String>,
+) -> String {
     let row = row.filter(|row| row.len() <= limits::OUTBOX_ROW_BYTES_MAX);
     let kept = Reported {
         table,
+        message_id: (listed(key, limits::NAME_BYTES_MAX) != key).then(|| key.to_owned()),
         row_version: dead.version.clone(),
         retry_count: dead.retry_count,
         last_error: dead.last_error.clone(),
@@ -212,40 +250,46 @@ mod tests {
     #[test]
     fn a_row_died_anew_only_if_it_was_elsewhere_or_tells_something_new() {
         use SourceWord::{NewDeath, SameDeath, Silent};
-        let known = |was_elsewhere| KnownRow { row: row("7"), was_elsewhere };
+        let known = row("7").death();
         let changed = [
             DeadRow { retry_count: 3, ..row("8") },
             DeadRow { last_error: None, ..row("8") },
             DeadRow { processed_at: Some(Time::from_ms(2_000)), ..row("8") },
         ];
-        assert_eq!(judge_row(None, &row("7")), Silent);
-        for was_elsewhere in [false, true] {
-            assert_eq!(judge_row(Some(&known(was_elsewhere)), &row("7")), SameDeath);
+        assert_eq!(judge_death(None, false, &known), Silent);
+        for left in [false, true] {
+            assert_eq!(judge_death(Some(&known), left, &row("7").death()), SameDeath);
             for row in &changed {
-                assert_eq!(judge_row(Some(&known(was_elsewhere)), row), NewDeath, "{row:?}");
+                assert_eq!(judge_death(Some(&known), left, &row.death()), NewDeath, "{row:?}");
             }
         }
         // Touched, or restored from a dump.
-        assert_eq!(judge_row(Some(&known(false)), &row("8")), SameDeath);
-        // Put back by us, and dead of the same.
-        assert_eq!(judge_row(Some(&known(true)), &row("8")), NewDeath);
+        assert_eq!(judge_death(Some(&known), false, &row("8").death()), SameDeath);
+        // Redriven, and dead of the same.
+        assert_eq!(judge_death(Some(&known), true, &row("8").death()), NewDeath);
+        assert_eq!(Death::parse(&known.to_string()), Some(known));
+        assert_eq!(Death::parse("7"), None);
     }
 
     #[test]
     fn what_is_kept_with_a_letter_tells_the_death_again() {
-        let kept = reported(
-            &row("7"),
-            "app.outbox".to_owned(),
-            None,
-            Some("{\"id\": 12345678901234567890}".to_owned()),
-        );
-        assert_eq!(DeadRow::of_reported(&kept), Some(row("7")));
+        let keep = |row_text: &str| {
+            reported(&row("7"), "app.outbox".to_owned(), "k", None, Some(row_text.to_owned()))
+        };
+        let kept = keep("{\"id\": 12345678901234567890}");
+        assert_eq!(Death::of_reported(&kept), Some(row("7").death()));
         assert_eq!(kept_row(&kept).unwrap().get(), "{\"id\": 12345678901234567890}");
-        let long = format!("[\"{}\"]", "x".repeat(limits::OUTBOX_ROW_BYTES_MAX));
-        let kept = reported(&row("7"), "app.outbox".to_owned(), None, Some(long));
-        assert_eq!(DeadRow::of_reported(&kept), Some(row("7")));
+        let kept = keep(&format!("[\"{}\"]", "x".repeat(limits::OUTBOX_ROW_BYTES_MAX)));
+        assert_eq!(Death::of_reported(&kept), Some(row("7").death()));
         assert!(kept_row(&kept).is_none());
-        assert_eq!(DeadRow::of_reported("{}"), None);
+        assert_eq!(Death::of_reported("{}"), None);
+    }
+
+    #[test]
+    fn a_key_that_lists_cut_is_kept_in_full() {
+        let keep = |key: &str| full_message_id(&reported(&row("7"), "outbox".to_owned(), key, None, None));
+        let long = "k".repeat(limits::NAME_BYTES_MAX + 1);
+        assert_eq!((keep("short"), keep(&long)), (None, Some(long.clone())));
     }
 
     #[test]

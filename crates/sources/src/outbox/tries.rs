@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use lazaret_core::attempt::Attempt;
 use lazaret_core::letter::Captured;
 
-use super::row::{DeadRow, written};
+use super::row::{last_error, written};
 
 /// Where a relay keeps the errors of deliveries that failed.
 #[async_trait]
@@ -24,8 +24,7 @@ pub trait TryLog: Send + Sync + fmt::Debug {
 /// The newest one is what the row died of if the row's error says so. It is the same run then, whether it is told by the
 /// row alone or with what was kept of it, so it has the row's time.
 pub fn add_tries(captured: &mut Captured, mut tries: Vec<Attempt>) {
-    let row = captured.reported.as_deref().and_then(DeadRow::of_reported);
-    let last_error = row.and_then(|row| row.last_error).filter(|error| !error.is_empty());
+    let last_error = captured.reported.as_deref().and_then(last_error).filter(|error| !error.is_empty());
     if let (Some(last_error), Some(last)) = (last_error, tries.last_mut())
         && written(&last.error).replace('\0', "\u{fffd}").starts_with(&last_error)
     {

@@ -2,7 +2,7 @@
 
 use lazaret_core::letter::SourceWord;
 use lazaret_sources::Source;
-use lazaret_sources::outbox::{DeadRow, KnownRow, judge_row};
+use lazaret_sources::outbox::{Death, judge_death};
 
 use crate::app::{App, NEVER_MS, some};
 
@@ -36,8 +36,8 @@ async fn rule_040_003_a_letter_keeps_what_the_row_says_of_its_death() {
 
 /// What the store would say of the row that was captured last, against the row as it is now.
 fn word(before: &str, was_elsewhere: bool, after: &str) -> SourceWord {
-    let [before, after] = [before, after].map(|reported| DeadRow::of_reported(reported).unwrap());
-    judge_row(Some(&KnownRow { row: before, was_elsewhere }), &after)
+    let [before, after] = [before, after].map(|reported| Death::of_reported(reported).unwrap());
+    judge_death(Some(&before), was_elsewhere, &after)
 }
 
 #[tokio::test(flavor = "multi_thread")]

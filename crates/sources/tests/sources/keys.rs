@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use lazaret_core::id::{LetterId, RedriveId};
-use lazaret_core::time::Time;
 use lazaret_sources::Source;
 use lazaret_sources::destination::{Content, Destination, Outgoing, Sent};
 use lazaret_sources::outbox::{Lost, PutBack, RowStatus};
+use lazaret_sources::testing::suite::outgoing;
 
 use crate::app::{App, some};
 use crate::sinks::{Scripted, answered};
@@ -31,19 +29,8 @@ async fn tenants() -> App {
     app
 }
 
-fn outgoing(message_id: &str, content: Content) -> Outgoing {
-    let at = Time::from_ms(1_763_175_600_000);
-    Outgoing {
-        letter: LetterId::mint(at, [1; 10]),
-        life: 1,
-        redrive: RedriveId::mint(at, [2; 10]),
-        message_id: message_id.to_owned(),
-        idempotency_key: "k".to_owned(),
-        content_type: String::new(),
-        headers: Vec::new(),
-        body: Bytes::from_static(b"{\"edited\": true}"),
-        content,
-    }
+fn edited(message_id: &str, content: Content) -> Outgoing {
+    outgoing(message_id, "{\"edited\": true}", content)
 }
 
 const ROWS: &str =
@@ -60,9 +47,9 @@ async fn the_whole_key_says_which_row_is_redriven_edited_and_made_again() {
     assert_eq!(captured.len(), 6);
     assert_eq!(captured[0].message_id, r#"["1", "acme"]"#);
     let [first, second] = [&captured[0].message_id, &captured[1].message_id];
-    assert_eq!(outbox.send(&outgoing(first, Content::Original)).await, Sent::Taken);
+    assert_eq!(outbox.send(&edited(first, Content::Original)).await, Sent::Taken);
     assert_eq!(app.text(ROWS).await, "acme 1 PENDING {\"of\": \"acme\"}");
-    assert_eq!(outbox.send(&outgoing(second, Content::Edited)).await, Sent::Taken);
+    assert_eq!(outbox.send(&edited(second, Content::Edited)).await, Sent::Taken);
     assert_eq!(app.text(ROWS).await, "acme 1 PENDING {\"of\": \"acme\"}, acme 2 PENDING {\"edited\": true}");
     app.run("delete from outbox where tenant_id = 'acme' and id = 3").await;
     let third = &captured[2];

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use lazaret_core::id::{LetterId, RedriveId};
-use lazaret_core::time::Time;
-use lazaret_sources::destination::{Content, Destination, Outgoing, Sent, Verified};
+use lazaret_sources::destination::{Content, Destination, Sent, Verified};
 use lazaret_sources::outbox::{Columns, Lost, PutBack, RowStatus, Statuses, TableName};
+use lazaret_sources::testing::suite::{outgoing, verify};
 
 use crate::app::{App, some};
 use crate::sinks::{Scripted, answered};
@@ -44,21 +42,6 @@ fn columns() -> Columns {
         created_at: "made".to_owned(),
         processed_at: some("done"),
         tenant: some("whose"),
-    }
-}
-
-fn outgoing(message_id: &str, body: &[u8], content: Content) -> Outgoing {
-    let at = Time::from_ms(1_763_175_600_000);
-    Outgoing {
-        letter: LetterId::mint(at, [1; 10]),
-        life: 1,
-        redrive: RedriveId::mint(at, [2; 10]),
-        message_id: message_id.to_owned(),
-        idempotency_key: "k".to_owned(),
-        content_type: String::new(),
-        headers: Vec::new(),
-        body: Bytes::copy_from_slice(body),
-        content,
     }
 }
 
@@ -122,9 +105,12 @@ async fn check(app: &App, payload: Payload, words: [&str; 4]) {
     // Back, and processed by the application.
     assert_eq!(outbox.send(&letter).await, Sent::Taken);
     assert_eq!(state(app).await, format!("{pending} 0 -"));
-    assert_eq!(outbox.verify(&letter).await, Verified::NotYet);
+    assert_eq!(verify(outbox.as_ref(), &letter).await, Verified::NotYet);
     app.run(&format!("update \"My App\".t set \"State\" = '{processed}'")).await;
-    assert!(matches!(outbox.verify(&letter).await, Verified::Succeeded { evidence: "processed", .. }));
+    assert!(matches!(
+        verify(outbox.as_ref(), &letter).await,
+        Verified::Succeeded { evidence: "processed", .. }
+    ));
     assert_eq!(outbox.send(&letter).await, Sent::Delivered { evidence: "processed" });
 
     // Dead again, edited, and delivered by a relay at the third try.

@@ -1,25 +1,17 @@
 //! Letters go back into their rows, scoped and guarded, and what the application does by itself is seen.
 
-use lazaret_core::id::{LetterId, RedriveId};
-use lazaret_core::time::Time;
+use std::sync::Arc;
+
+use lazaret_core::class::ClassRules;
 use lazaret_sources::destination::{Content, Destination, Outgoing, Sent, Verified};
-use lazaret_sources::outbox::RowStatus;
+use lazaret_sources::outbox::{Relay, RowStatus};
+use lazaret_sources::testing::suite::{outgoing, verify};
 
 use crate::app::App;
+use crate::sinks::Scripted;
 
 pub fn letter(message_id: &str) -> Outgoing {
-    let at = Time::from_ms(1_763_175_600_000);
-    Outgoing {
-        letter: LetterId::mint(at, [1; 10]),
-        life: 1,
-        redrive: RedriveId::mint(at, [2; 10]),
-        message_id: message_id.to_owned(),
-        idempotency_key: "k".to_owned(),
-        content_type: "application/json".to_owned(),
-        headers: Vec::new(),
-        body: bytes::Bytes::from_static(b"{\"n\": 1}"),
-        content: Content::Original,
-    }
+    outgoing(message_id, "{\"n\": 1}", Content::Original)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +110,7 @@ async fn a_database_that_is_away_leaves_the_outcome_unknown() {
     let outbox = app.outbox();
     let Sent::Unknown(why) = outbox.send(&letter("7")).await else { panic!("known") };
     assert!(!why.contains("hunter2"), "{why}");
-    assert_eq!(outbox.verify(&letter("7")).await, Verified::NotYet);
+    assert_eq!(verify(outbox.as_ref(), &letter("7")).await, Verified::NotYet);
     assert!(!Destination::address(outbox.as_ref()).contains("hunter2"));
 }
 
@@ -135,4 +127,44 @@ async fn a_trigger_of_the_applications_that_says_no_is_a_refusal() {
     assert_eq!(refusal.error.code.as_deref(), Some("P0001"));
     assert!(refusal.error.message.contains("not now"), "{}", refusal.error.message);
     assert_eq!(app.status(&id).await, "DEAD_LETTER");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_deleted_after_it_was_redriven_is_lost_sight_of() {
+    let app = App::start().await;
+    let id = app.dead_event("order-1", "{\"n\": 1}").await;
+    let outbox = app.outbox();
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(verify(outbox.as_ref(), &letter(&id)).await, Verified::NotYet);
+    app.run(&format!("delete from outbox where id = '{id}'")).await;
+    let Verified::Lost(why) = verify(outbox.as_ref(), &letter(&id)).await else { panic!("not lost") };
+    assert_eq!(why, "its row was deleted from public.outbox before it was seen processed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_deleted_after_the_relay_delivered_it_was_processed() {
+    let app = App::start().await;
+    let id = app.dead_event("order-1", "{\"n\": 1}").await;
+    let outbox = app.outbox();
+    let relay = Relay::new(outbox.clone(), Arc::new(Scripted::default()), ClassRules::default()).unwrap();
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(relay.tick().await.unwrap().delivered, 1);
+    app.run(&format!("delete from outbox where id = '{id}'")).await;
+    let verified = verify(outbox.as_ref(), &letter(&id)).await;
+    assert!(matches!(verified, Verified::Succeeded { evidence: "processed", .. }), "{verified:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_does_not_fit_refuses_no_letter() {
+    let app = App::start().await;
+    let id = app.dead_event("order-1", "{\"n\": 1}").await;
+    let outbox = app.outbox();
+    outbox.bind().await.unwrap();
+    app.run("alter table outbox rename column retry_count to tries").await;
+    for _ in 0..2 {
+        let Sent::Unfit(why) = outbox.send(&letter(&id)).await else { panic!("it fits") };
+        assert!(why.contains("retry_count"), "{why}");
+    }
+    app.run("alter table outbox rename column tries to retry_count").await;
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::{try_join, try_join3};
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
-use lazaret_core::letter::{Admitted, Outcome, Receipt};
+use lazaret_core::letter::{Admitted, Outcome, Receipt, SourceWord};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::time::Time;
 
@@ -260,6 +260,11 @@ async fn insert_known(write: &mut Write, incoming: &Incoming) -> Result<Receipt,
             Place::Archived | Place::Deleted if !held => {
                 hold_keys(&write.conn, &[&admitted.key]).await?;
                 held = true;
+            }
+            // A message that is still dead is no new death because its letter was deleted.
+            Place::Deleted if admitted.captured.word == SourceWord::SameDeath => {
+                note(write, &incoming.prepared, "duplicate");
+                return Ok(Receipt { letter: id, outcome: Outcome::Duplicate });
             }
             Place::Deleted => {
                 let (key, next) = (admitted.key.0.as_slice(), generation as i32 + 1);

@@ -35,7 +35,7 @@ use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next, Overdue,
     PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
-    Stepped, Taken,
+    SentLetter, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -268,20 +268,6 @@ impl RedriveStore for PostgresStore {
             .await
     }
 
-    async fn assume_quiet(
-        &self,
-        id: RedriveId,
-        sent_before: Time,
-        limit: usize,
-        at: Time,
-    ) -> Result<u64, StoreError> {
-        self.writer
-            .write_run(limit.min(limits::COMMIT_LETTERS_MAX), (id, sent_before, limit, at), |write, asked| {
-                Box::pin(unsettled::assume(write, asked.0, asked.1, asked.2, asked.3))
-            })
-            .await
-    }
-
     async fn tend_redrive(&self, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError> {
         let seen = self
             .readers
@@ -318,6 +304,17 @@ impl RedriveStore for PostgresStore {
             .snapshot((id, outcome, after, limit), |conn, asked| {
                 Box::pin(lists::letters(conn, asked.0, asked.1, asked.2, asked.3))
             })
+            .await
+    }
+
+    async fn sent_letters(
+        &self,
+        id: RedriveId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SentLetter>, StoreError> {
+        self.readers
+            .read((id, after, limit), |conn, asked| Box::pin(lists::sent(conn, asked.0, asked.1, asked.2)))
             .await
     }
 

@@ -7,7 +7,7 @@ use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
-use lazaret_core::lifecycle::{Action, Place};
+use lazaret_core::lifecycle::Action;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
@@ -20,12 +20,17 @@ use super::{PostgresStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, pack_tries};
+use crate::source_store::{FailedTry, KnownLetter, LEFT_SOURCE, SettledElsewhere, SourceStore, pack_tries};
 
 #[async_trait]
 impl SourceStore for PostgresStore {
     async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
         self.readers.read(keys, |conn, keys| Box::pin(known(conn, keys))).await
+    }
+
+    async fn remember_deaths(&self, deaths: Vec<(CaptureKey, String)>) -> Result<(), StoreError> {
+        let weight = deaths.len().min(limits::COMMIT_LETTERS_MAX);
+        self.writer.write_long(weight, deaths, |write, deaths| Box::pin(remember_deaths(write, deaths))).await
     }
 
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
@@ -52,27 +57,50 @@ impl SourceStore for PostgresStore {
     }
 }
 
-const KNOWN: &str = "
-select k.key, l.id, l.status, l.life, v.reported
-  from letter_keys k
-  join dead_letter_queue l on l.id = k.id and l.created_at = uuid_time(k.id)
-  join lives v on v.letter = l.id and v.life = l.life
- where k.key = any($1::bytea[])
-   and k.place = $2";
+fn known_sql() -> String {
+    format!(
+        "select k.key, k.id, k.place, k.death, v.reported, coalesce({LEFT_SOURCE}, false)
+           from (select distinct on (key) key, id, place, death
+                   from letter_keys
+                  where key = any($1::bytea[])
+                  order by key, place = 'deleted', generation desc) k
+           left join dead_letter_queue l on l.id = k.id and l.created_at = uuid_time(k.id)
+           left join lives v on v.letter = l.id and v.life = l.life"
+    )
+}
+
+const REMEMBER_DEATHS: &str = "
+update letter_keys k
+   set death = n.death
+  from (select distinct on (k.key) k.key, k.generation, m.death
+          from unnest($1::bytea[], $2::text[]) as m (key, death)
+          join letter_keys k on k.key = m.key
+         order by k.key, k.place = 'deleted', k.generation desc) n
+ where k.key = n.key
+   and k.generation = n.generation
+   and k.death is distinct from n.death";
 
 async fn known(conn: &Conn, keys: &[CaptureKey]) -> Result<Vec<Option<KnownLetter>>, StoreError> {
     let bytes: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
     let mut found: HashMap<Vec<u8>, KnownLetter> = HashMap::new();
-    for row in conn.query(KNOWN, &[&bytes, &Place::Live.name()]).await? {
+    for row in conn.query(&known_sql(), &[&bytes]).await? {
         let known = KnownLetter {
             letter: LetterId::from_bytes(row.id(1)?),
-            status: rows::status(row.cell(2)?)?,
-            life: row.small(3)?,
+            place: rows::place(row.cell(2)?)?,
+            death: row.cell(3)?,
             reported: row.cell::<Option<&[u8]>>(4)?.map(open_text).transpose()?,
+            left_source: row.cell(5)?,
         };
         found.insert(row.cell::<&[u8]>(0)?.to_vec(), known);
     }
     Ok(keys.iter().map(|key| found.get(key.0.as_slice()).cloned()).collect())
+}
+
+async fn remember_deaths(write: &Write, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
+    let keys: Vec<&[u8]> = deaths.iter().map(|(key, _)| key.0.as_slice()).collect();
+    let deaths: Vec<&str> = deaths.iter().map(|(_, death)| death.as_str()).collect();
+    write.conn.execute(REMEMBER_DEATHS, &[&keys, &deaths]).await?;
+    Ok(())
 }
 
 const LIFE: &str = "select life from dead_letter_queue where id = $1 and created_at = $2 for update";

@@ -22,6 +22,7 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
 use crate::failure::FailurePoint;
+use crate::source_store::LEFT_SOURCE;
 
 /// What became of a letter, and what is to be told of it beside.
 pub(super) struct Carried {
@@ -171,6 +172,7 @@ pub(super) async fn take_away(
     let gone: Vec<Uid> = gone.iter().map(|leaving| Uid(*leaving.letter.bytes())).collect();
     forget_past(&write.conn, &gone).await?;
     write.failures.at(FailurePoint::Archive)?;
+    forget_deaths(&write.conn, letters).await?;
     let removed = remove(&write.conn, letters).await?;
     bury(&write.conn, letters, removal).await?;
     write.tally.at(removal.at);
@@ -278,6 +280,27 @@ async fn keep(write: &Write, letters: &[Leaving], removal: &Removal<'_>) -> Resu
 
 fn copy(into: &str, from: &str, columns: &str) -> String {
     format!("insert into {into} ({columns}) select {columns} from {from} where letter = any($1)")
+}
+
+/// The death that a source told last stands only while its message stays dead there.
+async fn forget_deaths(conn: &Conn, letters: &[Leaving]) -> Result<(), StoreError> {
+    let resolved = letters.iter().filter(|leaving| leaving.status == Status::Resolved);
+    let (ids, begun_at) = places(resolved.map(|leaving| leaving.letter));
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = format!(
+        "update letter_keys k
+            set death = null
+           from dead_letter_queue l
+          where (l.id, l.created_at) in (select letter, begun_at
+                                           from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at))
+            and k.id = l.id
+            and k.death is not null
+            and {LEFT_SOURCE}"
+    );
+    conn.execute(&sql, &[&ids, &begun_at]).await?;
+    Ok(())
 }
 
 /// What hangs on a letter and is named by it.

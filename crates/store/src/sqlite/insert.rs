@@ -6,7 +6,7 @@ use lazaret_core::death::{Evidence, Known, Verdict, judge, last_death};
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::key::CaptureKey;
-use lazaret_core::letter::{Outcome, Receipt};
+use lazaret_core::letter::{Outcome, Receipt, SourceWord};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
 use lazaret_core::time::Time;
 use rusqlite::Connection;
@@ -75,6 +75,11 @@ fn take_in(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreE
     };
     match place {
         Place::Live => meet(write, prepared, id, Place::Live),
+        // A message that is still dead is no new death because its letter was deleted.
+        Place::Deleted if prepared.admitted.captured.word == SourceWord::SameDeath => {
+            note(write, prepared, "duplicate");
+            Ok(Receipt { letter: id, outcome: Outcome::Duplicate })
+        }
         Place::Deleted => create(write, prepared, generation + 1, Some(id)),
         Place::Archived => meet_archived(write, prepared, id),
     }

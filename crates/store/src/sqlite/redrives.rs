@@ -34,7 +34,7 @@ use crate::packing::pack;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next, Overdue,
     PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
-    Stepped, Taken,
+    SentLetter, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
 use freeze::Froze;
@@ -205,17 +205,6 @@ impl RedriveStore for SqliteStore {
         self.writer.write(1, move |write| unsettled::settle_unknown(write, id, letter, word, &by, at)).await
     }
 
-    async fn assume_quiet(
-        &self,
-        id: RedriveId,
-        sent_before: Time,
-        limit: usize,
-        at: Time,
-    ) -> Result<u64, StoreError> {
-        let weight = limit.min(limits::COMMIT_LETTERS_MAX);
-        self.writer.write(weight, move |write| unsettled::assume(write, id, sent_before, limit, at)).await
-    }
-
     async fn tend_redrive(&self, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError> {
         self.writer.write(1, move |write| tend::tend(write, id, at)).await
     }
@@ -240,6 +229,15 @@ impl RedriveStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<RedriveLetter>, StoreError> {
         self.readers.read(move |conn| lists::letters(conn, id, outcome, after, limit)).await
+    }
+
+    async fn sent_letters(
+        &self,
+        id: RedriveId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SentLetter>, StoreError> {
+        self.readers.read(move |conn| lists::sent(conn, id, after, limit)).await
     }
 
     async fn redrives_of(&self, letter: LetterId) -> Result<Vec<(Redrive, RedriveLetter)>, StoreError> {

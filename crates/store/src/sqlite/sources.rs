@@ -5,7 +5,7 @@ use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
-use lazaret_core::lifecycle::{Action, Place};
+use lazaret_core::lifecycle::Action;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -16,12 +16,16 @@ use super::{SqliteStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, pack_tries};
+use crate::source_store::{FailedTry, KnownLetter, LEFT_SOURCE, SettledElsewhere, SourceStore, pack_tries};
 
 #[async_trait]
 impl SourceStore for SqliteStore {
     async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
         self.readers.read(move |conn| keys.iter().map(|key| known(conn, key)).collect()).await
+    }
+
+    async fn remember_deaths(&self, deaths: Vec<(CaptureKey, String)>) -> Result<(), StoreError> {
+        self.writer.write(deaths.len(), move |write| remember_deaths(write, &deaths)).await
     }
 
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
@@ -42,24 +46,48 @@ impl SourceStore for SqliteStore {
     }
 }
 
-const KNOWN: &str = "
-select l.id, l.status, l.life, v.reported
-  from letter_keys k
-  join dead_letter_queue l on l.id = k.id
-  join lives v on v.letter = l.letter and v.life = l.life
- where k.key = ?1
-   and k.place = ?2";
+fn known_sql() -> String {
+    format!(
+        "select k.id, k.place, k.death, v.reported, coalesce({LEFT_SOURCE}, false)
+           from letter_keys k
+           left join dead_letter_queue l on l.id = k.id
+           left join lives v on v.letter = l.letter and v.life = l.life
+          where k.key = ?1
+          order by k.place = 'deleted', k.generation desc
+          limit 1"
+    )
+}
+
+const REMEMBER_DEATH: &str = "
+update letter_keys
+   set death = ?2
+ where key = ?1
+   and generation = (select generation
+                       from letter_keys
+                      where key = ?1
+                      order by place = 'deleted', generation desc
+                      limit 1)
+   and death is not ?2";
 
 fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, StoreError> {
-    let mut statement = conn.prepare_cached(KNOWN)?;
-    let mut found = statement.query((key.0, Place::Live.name()))?;
+    let mut statement = conn.prepare_cached(&known_sql())?;
+    let mut found = statement.query([key.0])?;
     let Some(row) = found.next()? else { return Ok(None) };
     Ok(Some(KnownLetter {
         letter: LetterId::from_bytes(row.get(0)?),
-        status: rows::status(&row.get::<_, String>(1)?)?,
-        life: row.get(2)?,
+        place: rows::place(&row.get::<_, String>(1)?)?,
+        death: row.get(2)?,
         reported: row.get::<_, Option<Vec<u8>>>(3)?.map(|packed| open_text(&packed)).transpose()?,
+        left_source: row.get(4)?,
     }))
+}
+
+fn remember_deaths(write: &Write<'_>, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
+    let mut statement = write.conn.prepare_cached(REMEMBER_DEATH)?;
+    for (key, death) in deaths {
+        statement.execute((key.0, death))?;
+    }
+    Ok(())
 }
 
 pub(super) fn settle(write: &mut Write<'_>, settled: &SettledElsewhere) -> Result<Decided, StoreError> {

@@ -21,6 +21,7 @@ use super::{numbers, regroup};
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
 use crate::failure::FailurePoint;
+use crate::source_store::LEFT_SOURCE;
 
 /// What became of a letter, and what is to be told of it beside.
 pub(super) struct Carried {
@@ -209,6 +210,9 @@ pub(super) fn take_away(
         }
         Outlet::Nowhere => forget_past(write, letter)?,
     }
+    if leaving.status == Status::Resolved {
+        write.conn.prepare_cached(&forget_death())?.execute([letter.bytes()])?;
+    }
     let counted = remove(write, letter, leaving, removal.action)?;
     bury(write, letter, removal, counted.status)?;
     write.tally.at(removal.at);
@@ -302,6 +306,17 @@ fn remove(
     // The row is only gone when the statement has run to its end.
     while removed.next()?.is_some() {}
     Ok(counted)
+}
+
+/// The death that the source told last stands only while its message stays dead there.
+fn forget_death() -> String {
+    format!(
+        "update letter_keys
+            set death = null
+          where id = ?1
+            and death is not null
+            and exists (select 1 from dead_letter_queue l where l.id = ?1 and {LEFT_SOURCE})"
+    )
 }
 
 const BURY: &str = "

@@ -19,6 +19,8 @@ macro_rules! store_cases {
                 capture::sixteen_reporters_of_the_same_letters_make_each_once,
                 capture::an_empty_batch_changes_nothing,
                 capture::what_does_not_exist_is_not_found,
+                known_deaths::what_a_source_told_last_is_known_of_every_letter,
+                known_deaths::a_message_that_stays_dead_is_not_captured_again_after_its_letter_was_deleted,
                 deaths::a_duplicate_adds_only_the_attempts_not_yet_known,
                 deaths::a_duplicate_of_everything_leaves_no_trace,
                 deaths::a_later_failure_begins_the_next_life,

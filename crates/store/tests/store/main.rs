@@ -28,6 +28,7 @@ mod job_lists;
 mod job_model;
 mod job_verbs;
 mod jobs;
+mod known_deaths;
 mod late_evidence;
 mod lines;
 mod model;

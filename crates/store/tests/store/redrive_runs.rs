@@ -410,7 +410,7 @@ pub async fn jobs_are_put_back_by_a_run_one_of_a_key_at_a_time(rig: &mut Rig) {
     assert!(!settle(rig, id, one, SendOutcome::Unsent, 10_150).await);
     let proof = Proof { letter: one, life: 1, evidence: "receipt", by: "x".into(), at: at(10_160) };
     assert_eq!(rig.store().prove(proof).await.unwrap(), Proved::Late, "what a job comes to its worker says");
-    assert_eq!(rig.store().assume_quiet(id, at(900_000), 10, at(900_000)).await.unwrap(), 0);
+    assert_eq!(rig.store().sent_letters(id, 0, 10).await.unwrap(), [], "nor is its silence success");
     assert_eq!(fetch(rig, &["default"], 1, at(10_200)).await, [first]);
     ack(rig, first, at(10_300)).await;
     assert_eq!(outcome(rig, id, one).await, Outcome::Succeeded);
@@ -457,7 +457,7 @@ pub async fn a_letter_is_resolved_by_whoever_launched_its_run(rig: &mut Rig) {
     sending(rig, id, 10, 300).await;
     assert!(settle(rig, id, all[0], delivered(), 400).await);
     assert!(settle(rig, id, all[1], SendOutcome::Sent, 400).await);
-    assert_eq!(rig.store().assume_quiet(id, at(500), 10, at(1_000)).await.unwrap(), 1);
+    assert!(settle(rig, id, all[1], SendOutcome::Assumed, 1_000).await);
     for letter in all {
         let resolution = rig.letter(letter).await.resolution.unwrap();
         assert_eq!((resolution.strategy, resolution.by.as_str()), (Strategy::ManualRetry, "ben"));
@@ -471,16 +471,21 @@ pub async fn silence_is_taken_for_success_after_a_while(rig: &mut Rig) {
     for (letter, ms) in all.iter().zip([300, 400, 500]) {
         assert!(settle(rig, id, *letter, SendOutcome::Sent, ms).await);
     }
-    let assume =
-        async |before, limit| rig.store().assume_quiet(id, at(before), limit, at(1_000)).await.unwrap();
-    assert_eq!(assume(300, 10).await, 0);
-    assert_eq!(assume(450, 1).await, 1);
-    assert_eq!(assume(450, 10).await, 1);
+    let sent = rig.store().sent_letters(id, 0, 10).await.unwrap();
+    let known: Vec<_> = sent.iter().map(|it| (it.claim.letter, it.event_id.as_str(), it.sent_at)).collect();
+    assert_eq!(
+        known,
+        [(all[0], "e0", Some(at(300))), (all[1], "e1", Some(at(400))), (all[2], "e2", Some(at(500)))]
+    );
+    assert!(settle(rig, id, all[0], SendOutcome::Assumed, 1_000).await);
+    assert!(settle(rig, id, all[1], SendOutcome::Assumed, 1_000).await);
+    assert!(!settle(rig, id, all[1], SendOutcome::Assumed, 1_000).await);
+    assert_eq!(rig.store().sent_letters(id, sent[0].ordinal, 10).await.unwrap(), sent[2..]);
     assert_eq!(outcome(rig, id, all[0]).await, Outcome::Assumed);
     let resolution = rig.letter(all[0]).await.resolution.unwrap();
     assert_eq!((resolution.by.as_str(), resolution.notes.as_deref()), ("ana", Some("quiet_window")));
     assert_eq!(tend(rig, id, 1_100).await.state, RunState::Verifying);
-    assert_eq!(assume(501, 10).await, 1);
+    assert!(settle(rig, id, all[2], SendOutcome::Assumed, 1_000).await);
     assert_eq!(tend(rig, id, 1_200).await.state, RunState::Done);
     assert_eq!(rig.capture(dying("e0", at(2_000)), at(2_100)).await.outcome, Received::Relapse);
     assert_eq!(outcome(rig, id, all[0]).await, Outcome::Relapsed);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use lazaret_server::config::{DestinationConfig, DestinationUrl, Success};
-use lazaret_server::destination::{Destination, HttpDestination, Refusal, Sent, Silence, Tls, Verified};
+use lazaret_server::destination::{
+    Destination, HttpDestination, Refusal, Sent, SentCopy, Silence, Tls, Verified,
+};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
@@ -18,7 +20,7 @@ const DELIVERED: Sent = Sent::Delivered { evidence: "delivered" };
 fn refusal(sent: Sent) -> Refusal {
     match sent {
         Sent::Refused(refusal) => *refusal,
-        Sent::Delivered { .. } | Sent::Taken | Sent::Unknown(_) | Sent::Unsent(_) => panic!("{sent:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -38,8 +40,17 @@ async fn two_hundreds_are_delivered_or_taken() {
         assert_eq!(send(&rig).await, DELIVERED, "{status}");
         assert_eq!(send(&waits).await, Sent::Taken, "{status}");
     }
-    let verified = waits.destination().verify(&letter("x")).await;
-    assert_eq!(verified, Verified::Taken(Silence::SaysNothing));
+    let sent = letter("x");
+    let copy = SentCopy {
+        letter: sent.letter,
+        life: sent.life,
+        redrive: sent.redrive,
+        message_id: String::new(),
+        idempotency_key: sent.idempotency_key,
+        sent_at: None,
+    };
+    let verified = waits.destination().verify(&[copy]).await;
+    assert_eq!(verified, [Verified::Taken(Silence::SaysNothing)]);
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use super::statements::RelayStatements;
 use super::{Relay, Worked};
 use crate::SourceError;
 use crate::backoff::unit;
-use crate::outbox::now;
 use crate::outbox::row::written;
+use crate::outbox::{locked, now};
 
 /// A claimed row and what became of it.
 pub(super) struct Settled {
@@ -63,6 +63,9 @@ pub(super) async fn settle(
     for (settled, why) in refused {
         worked.add(&settle_refused(relay, statements, settled, why).await?);
     }
+    let delivered = settled.iter().filter(|it| it.outcome == Outcome::Delivered);
+    let keys = delivered.map(|it| it.row.delivery.idempotency_key.as_str());
+    locked(&relay.outbox.awaited).processed(keys, now());
     forget_tries(relay, settled).await;
     let recorded = worked.delivered + worked.retried + worked.died + worked.released + worked.refused;
     worked.lost = (settled.len() as u64).saturating_sub(recorded);

@@ -4,11 +4,13 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
 use lazaret_core::redrive::{Outcome, RedriveKind, RunState};
 
-use super::super::cell::Uid;
+use super::super::cell::{Cells, Uid};
 use super::super::conn::{Binds, Conn};
 use super::row::{self, COLUMNS, LETTER_COLUMNS, Run, WIDTH};
 use crate::StoreError;
-use crate::redrive::{Redrive, RedriveLetter, RedriveQuery};
+use crate::claim::ClaimFence;
+use crate::job::SOURCE;
+use crate::redrive::{Redrive, RedriveLetter, RedriveQuery, SentLetter};
 
 pub(super) async fn one(conn: &Conn, id: RedriveId) -> Result<Option<Redrive>, StoreError> {
     Ok(row::find(conn, id).await?.map(|run| run.redrive))
@@ -93,6 +95,44 @@ pub(super) async fn letters(
         letters.push(if turnless { RedriveLetter { outcome: Outcome::Cancelled, ..letter } } else { letter });
     }
     Ok(letters)
+}
+
+const SENT: &str = "
+select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at
+  from redrive_letters t
+  join claims c on c.letter = t.letter and c.run = t.redrive and c.life = t.life
+  join dead_letter_queue l on l.id = t.letter and l.created_at = uuid_time(t.letter)
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where t.redrive = $1
+   and t.ordinal > $2
+   and t.outcome = 'sent'
+   and g.detail <> $4
+ order by t.ordinal
+ limit $3";
+
+pub(super) async fn sent(
+    conn: &Conn,
+    id: RedriveId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<SentLetter>, StoreError> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let mut sent = Vec::new();
+    for row in conn.query(SENT, &[&Uid(*id.bytes()), &after, &(limit as i64), &SOURCE]).await? {
+        sent.push(SentLetter {
+            ordinal: row.count(0)?,
+            group: row.small(1)?,
+            claim: ClaimFence {
+                letter: LetterId::from_bytes(row.id(2)?),
+                idempotency_key: row.cell(3)?,
+                renewals: row.small(4)?,
+            },
+            life: row.small(5)?,
+            event_id: row.cell(6)?,
+            sent_at: row.time_opt(7)?,
+        });
+    }
+    Ok(sent)
 }
 
 /// What every redrive made of a letter, newest first.

@@ -22,7 +22,7 @@ use super::take::{RETRIED, leads_to};
 use crate::StoreError;
 use crate::claim::{ClaimFence, ClaimStep};
 use crate::packing::{PreparedAttempt, pack_attempt};
-use crate::redrive::SendOutcome;
+use crate::redrive::{QUIET_WINDOW, SendOutcome};
 
 const BEGIN: &str = "
 update claims c
@@ -116,6 +116,9 @@ pub(super) async fn settle(
     for (evidence, claims) in sorted.delivered {
         settling.confirm(write, &claims, Outcome::Succeeded, evidence).await?;
     }
+    if !sorted.assumed.is_empty() {
+        settling.confirm(write, &sorted.assumed, Outcome::Assumed, QUIET_WINDOW).await?;
+    }
     settling.sent(write, &sorted.sent).await?;
     settling.fail(write, &sorted.failed).await?;
     settling.lose(write, &sorted.unknown).await?;
@@ -128,6 +131,7 @@ pub(super) async fn settle(
 struct Sorted<'a> {
     delivered: BTreeMap<&'static str, Vec<Claimed>>,
     sent: Vec<Claimed>,
+    assumed: Vec<Claimed>,
     failed: Vec<(Claimed, &'a Attempt, &'a str)>,
     unknown: Vec<(Claimed, &'a str)>,
     unsent: Vec<Claimed>,
@@ -138,6 +142,7 @@ impl<'a> Sorted<'a> {
         match outcome {
             SendOutcome::Delivered { evidence } => self.delivered.entry(evidence).or_default().push(claimed),
             SendOutcome::Sent => self.sent.push(claimed),
+            SendOutcome::Assumed => self.assumed.push(claimed),
             SendOutcome::Failed { attempt, why } => self.failed.push((claimed, attempt, why)),
             SendOutcome::Unknown { why } => self.unknown.push((claimed, why)),
             SendOutcome::Unsent => self.unsent.push(claimed),
@@ -295,7 +300,8 @@ impl Settling<'_> {
         let claims: Vec<Claimed> = column(lost, |(claimed, _)| claimed.clone());
         write.conn.execute(NO_LEASE, &[&uids(&claims)]).await?;
         for (claimed, why) in lost {
-            write.outcomes.turn(self.turn(claimed, Outcome::Unknown, Some(why), Some(self.at)));
+            let sent_at = (claimed.step == ClaimStep::Sending).then_some(self.at);
+            write.outcomes.turn(self.turn(claimed, Outcome::Unknown, Some(why), sent_at));
         }
         Ok(())
     }

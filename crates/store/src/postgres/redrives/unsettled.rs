@@ -13,12 +13,11 @@ use super::super::sources;
 use super::super::verdicts;
 use super::super::writer::Write;
 use super::row;
-use super::send::{Claimed, Settling, claimed};
+use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
-use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
@@ -101,7 +100,7 @@ pub(super) async fn settle_unknown(
     verdicts::hold(write, &[letter]).await?;
     let Some(run) = row::find(&write.conn, id).await? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
-    let unknown = claimed.outcome == Outcome::Unknown && claimed.step == ClaimStep::Sending;
+    let unknown = claimed.outcome == Outcome::Unknown;
     let sent = claimed.outcome == Outcome::Sent && claimed.step == ClaimStep::Sent;
     let unproved = sent && job_of(&write.conn, letter).await?.is_none();
     if !unknown && !unproved {
@@ -133,47 +132,6 @@ pub(super) async fn settle_unknown(
     };
     audit::add(write, &entry)?;
     Ok(true)
-}
-
-/// Jobs are never assumed to have succeeded: they may wait in their queue for days.
-const QUIET: &str = "
-select t.letter
-  from redrive_letters t
-  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
- where t.redrive = $1
-   and t.outcome = 'sent'
-   and t.sent_at < $2
-   and g.detail <> $3
- order by t.sent_at
- limit $4";
-
-const QUIET_WINDOW: &str = "quiet_window";
-
-/// Resolves letters that were sent before then and not heard of since.
-pub(super) async fn assume(
-    write: &mut Write,
-    id: RedriveId,
-    sent_before: Time,
-    limit: usize,
-    at: Time,
-) -> Result<u64, StoreError> {
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(0) };
-    let binds = (Uid(*id.bytes()), At(sent_before), limit as i64);
-    let quiet = write.conn.query(QUIET, &[&binds.0, &binds.1, &SOURCE, &binds.2]).await?;
-    let letters: Vec<LetterId> =
-        quiet.iter().map(|row| Ok(LetterId::from_bytes(row.id(0)?))).collect::<Result<_, StoreError>>()?;
-    verdicts::hold(write, &letters).await?;
-    // Somebody may have spoken between the look and the lock.
-    let found = claimed(write, id, &letters).await?;
-    let mut silent: Vec<Claimed> =
-        found.into_values().filter(|claimed| claimed.outcome == Outcome::Sent).collect();
-    silent.sort_by_key(|claimed| claimed.letter);
-    if silent.is_empty() {
-        return Ok(0);
-    }
-    let settling = Settling { run: &run, by: &run.redrive.by.name, at };
-    settling.confirm(write, &silent, Outcome::Assumed, QUIET_WINDOW).await?;
-    Ok(silent.len() as u64)
 }
 
 const HOLDER: &str = "

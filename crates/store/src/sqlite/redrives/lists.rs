@@ -3,12 +3,15 @@
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
 use lazaret_core::redrive::{Outcome, RunState};
+use lazaret_core::time::Time;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::row::{self, COLUMNS, LETTER_COLUMNS, WIDTH};
 use crate::StoreError;
-use crate::redrive::{Redrive, RedriveLetter, RedriveQuery};
+use crate::claim::ClaimFence;
+use crate::job::SOURCE;
+use crate::redrive::{Redrive, RedriveLetter, RedriveQuery, SentLetter};
 
 pub(super) fn one(conn: &Connection, id: RedriveId) -> Result<Option<Redrive>, StoreError> {
     let snapshot = conn.unchecked_transaction()?;
@@ -112,6 +115,43 @@ pub(super) fn letters(
     drop(statement);
     drop(snapshot);
     Ok(letters)
+}
+
+const SENT: &str = "
+select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at
+  from redrive_letters t
+  join claims c on c.letter = t.letter and c.run = t.redrive and c.life = t.life
+  join dead_letter_queue l on l.id = t.letter
+  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
+ where t.redrive = ?1
+   and t.ordinal > ?2
+   and t.outcome = 'sent'
+   and g.detail <> ?4
+ order by t.ordinal
+ limit ?3";
+
+pub(super) fn sent(
+    conn: &Connection,
+    id: RedriveId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<SentLetter>, StoreError> {
+    let mut statement = conn.prepare_cached(SENT)?;
+    let found = statement.query_map((id.bytes(), after as i64, limit as i64, SOURCE), |row| {
+        Ok(SentLetter {
+            ordinal: row.get::<_, i64>(0)? as u64,
+            group: row.get(1)?,
+            claim: ClaimFence {
+                letter: LetterId::from_bytes(row.get(2)?),
+                idempotency_key: row.get(3)?,
+                renewals: row.get(4)?,
+            },
+            life: row.get(5)?,
+            event_id: row.get(6)?,
+            sent_at: row.get::<_, Option<i64>>(7)?.map(Time::from_ms),
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// What every redrive made of a letter, newest first.

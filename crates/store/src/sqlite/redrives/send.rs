@@ -19,7 +19,7 @@ use crate::StoreError;
 use crate::claim::{ClaimFence, ClaimStep};
 use crate::decision::Decided;
 use crate::packing::pack_attempt;
-use crate::redrive::SendOutcome;
+use crate::redrive::{QUIET_WINDOW, SendOutcome};
 
 const BEGIN: &str = "
 update claims
@@ -152,6 +152,9 @@ impl Settling<'_> {
                 self.confirm(write, letter, &claimed, Outcome::Succeeded, evidence)?;
             }
             SendOutcome::Sent => self.sent(write, letter, &claimed)?,
+            SendOutcome::Assumed => {
+                self.confirm(write, letter, &claimed, Outcome::Assumed, QUIET_WINDOW)?;
+            }
             SendOutcome::Failed { attempt, why } => {
                 self.unclaim(write, letter)?;
                 add_failure(write, letter, claimed.life, attempt)?;
@@ -160,7 +163,8 @@ impl Settling<'_> {
             }
             SendOutcome::Unknown { why } => {
                 write.conn.prepare_cached(NO_LEASE)?.execute([letter.bytes()])?;
-                let turn = Turn { sent_at: Some(self.at), ..Turn::new(Outcome::Unknown, Some(why), self.at) };
+                let sent_at = (claimed.step == ClaimStep::Sending).then_some(self.at);
+                let turn = Turn { sent_at, ..Turn::new(Outcome::Unknown, Some(why), self.at) };
                 self.shifts.shift(write, &claimed.listed, &turn)?;
             }
             SendOutcome::Unsent => {

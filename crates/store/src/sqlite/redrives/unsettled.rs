@@ -17,7 +17,6 @@ use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
-use crate::job::SOURCE;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
@@ -100,7 +99,7 @@ pub(super) fn settle_unknown(
 ) -> Result<bool, StoreError> {
     let Some(run) = row::find(write.conn, id)? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, letter)? else { return Ok(false) };
-    let unknown = claimed.listed.outcome == Outcome::Unknown && claimed.step == ClaimStep::Sending;
+    let unknown = claimed.listed.outcome == Outcome::Unknown;
     // A proof that never comes must not hold the letter for ever. What a job came to is its worker's to say.
     let unproved = claimed.listed.outcome == Outcome::Sent
         && claimed.step == ClaimStep::Sent
@@ -139,47 +138,6 @@ pub(super) fn settle_unknown(
     };
     audit::add(write, &entry)?;
     Ok(true)
-}
-
-/// Jobs are never assumed to have succeeded: they may wait in their queue for days.
-const QUIET: &str = "
-select t.letter
-  from redrive_letters t indexed by redrive_letters_sent
-  join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
- where t.redrive = ?1
-   and t.outcome = 'sent'
-   and t.sent_at < ?2
-   and g.detail <> ?3
- order by t.sent_at
- limit ?4";
-
-pub(super) const QUIET_WINDOW: &str = "quiet_window";
-
-/// Resolves letters that were sent before then and not heard of since.
-pub(super) fn assume(
-    write: &mut Write<'_>,
-    id: RedriveId,
-    sent_before: Time,
-    limit: usize,
-    at: Time,
-) -> Result<u64, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(0) };
-    let quiet: Vec<LetterId> = write
-        .conn
-        .prepare_cached(QUIET)?
-        .query_map((id.bytes(), sent_before.ms(), SOURCE, limit as i64), |row| {
-            row.get(0).map(LetterId::from_bytes)
-        })?
-        .collect::<Result<_, _>>()?;
-    let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
-    let mut assumed = 0;
-    for letter in quiet {
-        let Some(claimed) = claimed(write, id, letter)? else { continue };
-        settling.confirm(write, letter, &claimed, Outcome::Assumed, QUIET_WINDOW)?;
-        assumed += 1;
-    }
-    settling.shifts.flush(write, at)?;
-    Ok(assumed)
 }
 
 const HOLDER: &str = "
