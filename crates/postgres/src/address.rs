@@ -40,6 +40,12 @@ impl Address {
         notice_silence(&mut config);
         Ok(Address { config, tls: Tls::new(&security.trust)? })
     }
+
+    /// How long it may take to connect: each host has its time, so that one that is gone leaves some to the next.
+    pub fn connect_max(&self) -> Duration {
+        let hosts = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX);
+        Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX).saturating_mul(hosts.max(1))
+    }
 }
 
 /// A server that is gone without a word (a machine without power, a cut network) is noticed after seconds, and not after

@@ -1,9 +1,9 @@
 //! The store's format: numbered steps, applied at start by one instance while the others wait.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use lazaret_postgres::{Address, place, require_sessions};
-use tokio_postgres::Client;
+use lazaret_postgres::{Address, place};
 
 use super::cell::Cells;
 use super::conn::SCHEMA;
@@ -34,25 +34,24 @@ const APPLICATION: &str = "lazaret";
 /// The oldest PostgreSQL that the tests run on.
 const SERVER_VERSION_MIN: i32 = 150_000;
 
-/// Ten minutes: a step may have to rewrite a table.
-const STEP_MS_MAX: u64 = 600_000;
+/// A step may have to rewrite a table.
+const STEP_MAX: Duration = Duration::from_secs(600);
 
 /// Brings the database to the newest format. Of instances that start at once the first one does it and the others find
 /// it done. Says which format was found, and which one it has now.
 pub(super) async fn migrate(address: &Address) -> Result<(u32, u32), StoreError> {
-    let session = Session::open(address, STEP_MS_MAX).await?;
-    let client = &session.client;
+    let session = Session::open(address, STEP_MAX).await?;
     // First of all: without sessions nothing below means what it says.
-    require_sessions(client, address).await?;
-    check_server(client).await?;
+    session.require_sessions(address).await?;
+    check_server(&session).await?;
     // Waiting for the first one is not a lock that took too long. The lock ends with the session.
-    client
-        .batch_execute(
+    session
+        .batch(
             "set lock_timeout to 0;
              select pg_advisory_lock(hashtextextended('lazaret format', 0))",
         )
         .await?;
-    let found = recognise(client, address).await?;
+    let found = recognise(&session, address).await?;
     for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
         let step = format!(
             "begin;
@@ -62,7 +61,7 @@ pub(super) async fn migrate(address: &Address) -> Result<(u32, u32), StoreError>
              on conflict (key) do update set value = excluded.value;
              commit"
         );
-        client.batch_execute(&step).await?;
+        session.batch(&step).await?;
         tracing::info!(format = number, "the store was brought to format {number}");
     }
     Ok((found, newest()))
@@ -72,10 +71,10 @@ fn newest() -> u32 {
     MIGRATIONS.last().map_or(0, |(number, _)| *number)
 }
 
-async fn check_server(client: &Client) -> Result<(), StoreError> {
+async fn check_server(session: &Session) -> Result<(), StoreError> {
     const SERVER: &str =
         "select current_setting('server_version_num')::int, current_setting('server_encoding')";
-    let row = client.query_one(SERVER, &[]).await?;
+    let row = session.query_one(SERVER, &[]).await?;
     let (version, encoding): (i32, String) = (row.cell(0)?, row.cell(1)?);
     if version < SERVER_VERSION_MIN {
         return Err(StoreError::Unfit(format!(
@@ -91,13 +90,13 @@ async fn check_server(client: &Client) -> Result<(), StoreError> {
 
 /// Reads the format of the store, or says why it must not be touched. Writes nothing: the schema may be somebody
 /// else's.
-async fn recognise(client: &Client, address: &Address) -> Result<u32, StoreError> {
+async fn recognise(session: &Session, address: &Address) -> Result<u32, StoreError> {
     const TABLES: &str = "
         select count(*), count(*) filter (where c.relname = 'meta')
           from pg_catalog.pg_class c
           join pg_catalog.pg_namespace n on n.oid = c.relnamespace
          where n.nspname = $1";
-    let row = client.query_one(TABLES, &[&SCHEMA]).await?;
+    let row = session.query_one(TABLES, &[&SCHEMA]).await?;
     let (tables, meta): (i64, i64) = (row.cell(0)?, row.cell(1)?);
     if tables == 0 {
         return Ok(0);
@@ -109,7 +108,7 @@ async fn recognise(client: &Client, address: &Address) -> Result<u32, StoreError
     }
     const KEPT: &str = "select (select value from meta where key = 'application'),
                                (select value from meta where key = 'format')";
-    let row = client.query_one(KEPT, &[]).await.map_err(|_| foreign())?;
+    let row = session.query_one(KEPT, &[]).await.map_err(|_| foreign())?;
     let (application, format): (Option<String>, Option<String>) = (row.cell(0)?, row.cell(1)?);
     let found = format.and_then(|number| number.parse().ok());
     let (Some(APPLICATION), Some(found)) = (application.as_deref(), found) else { return Err(foreign()) };
