@@ -59,6 +59,7 @@ mod retention_years;
 mod rig;
 mod series;
 mod shared;
+mod silence;
 mod storages;
 mod stream;
 mod transfer;

@@ -44,6 +44,7 @@ mod postgres_opening;
 mod postgres_pooler;
 mod postgres_redrives;
 mod postgres_retention;
+mod postgres_silence;
 mod postgres_trash;
 mod records;
 mod redrive_canaries;
