@@ -23,7 +23,7 @@ mod job_store;
 mod jobs;
 mod leader;
 mod letters;
-mod migrate;
+pub(crate) mod migrate;
 mod months;
 mod opening;
 mod operations;

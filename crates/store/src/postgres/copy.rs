@@ -94,8 +94,8 @@ impl PostgresStore {
     }
 }
 
-/// Without partitions, and months that are on their way to be dropped.
-const COLUMNS: &str = "
+/// All tables and their columns, without partitions, and without months that are on their way to be dropped.
+pub(super) const COLUMNS: &str = "
 select c.relname::text, a.attname::text
   from pg_catalog.pg_class c
   join pg_catalog.pg_attribute a on a.attrelid = c.oid

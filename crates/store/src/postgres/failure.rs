@@ -6,6 +6,7 @@ use lazaret_postgres::NoSession;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
+use crate::error::DAMAGED_HINT;
 
 /// A failure as PostgreSQL or its driver told it. The detail is left out: it quotes values of rows.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -149,6 +150,7 @@ pub(super) fn of_search(error: StoreError) -> StoreError {
 pub(super) fn hint(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::TooNew { .. } => Some("run the newer lazaret, or name another database"),
+        StoreError::Damaged { .. } => Some(DAMAGED_HINT),
         StoreError::Foreign(_) => Some("name another database: its schema `lazaret` is somebody else's"),
         StoreError::WrongMode(_) => Some("name another database; test mode has its own stores"),
         StoreError::ReadOnly => {

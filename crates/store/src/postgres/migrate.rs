@@ -7,8 +7,11 @@ use lazaret_postgres::{Address, place};
 
 use super::cell::Cells;
 use super::conn::SCHEMA;
+use super::copy::COLUMNS;
 use super::session::Session;
 use crate::StoreError;
+use crate::copy::{Schema, require_schema, shared_schema};
+use crate::sqlite::migrate::expected_schema;
 
 /// The steps, in order; the same numbers as those of the embedded store.
 const MIGRATIONS: &[(u32, &str)] = &[
@@ -52,19 +55,48 @@ pub(super) async fn migrate(address: &Address) -> Result<(u32, u32), StoreError>
         )
         .await?;
     let found = recognise(&session, address).await?;
+    if found > 0 {
+        require_schema(found, &shared_schema(found, expected_schema(found)?), &schema(&session).await?)?;
+    }
     for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
-        let step = format!(
-            "begin;
-             create schema if not exists {SCHEMA};
-             {sql}
-             insert into meta (key, value) values ('application', '{APPLICATION}'), ('format', '{number}')
-             on conflict (key) do update set value = excluded.value;
-             commit"
-        );
-        session.batch(&step).await?;
+        session.batch(&format!("{}; commit", step(*number, sql))).await?;
         tracing::info!(format = number, "the store was brought to format {number}");
     }
     Ok((found, newest()))
+}
+
+/// One step, which is not committed yet.
+fn step(number: u32, sql: &str) -> String {
+    format!(
+        "begin;
+         create schema if not exists {SCHEMA};
+         {sql}
+         insert into meta (key, value) values ('application', '{APPLICATION}'), ('format', '{number}')
+         on conflict (key) do update set value = excluded.value"
+    )
+}
+
+/// Takes the steps up to a format and breaks off in the middle of the next one, as a process does that is killed.
+#[cfg(feature = "testing")]
+pub(crate) async fn migrate_killed(url: &str, to: u32) -> Result<(), StoreError> {
+    let address = Address::parse(url)?;
+    let session = Session::open(&address, STEP_MAX).await?;
+    session.batch("select pg_advisory_lock(hashtextextended('lazaret format', 0))").await?;
+    let found = recognise(&session, &address).await?;
+    for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| (found + 1..=to + 1).contains(number)) {
+        let commit = if *number <= to { "; commit" } else { "" };
+        session.batch(&format!("{}{commit}", step(*number, sql))).await?;
+    }
+    Ok(())
+}
+
+/// All tables and columns that are there.
+async fn schema(session: &Session) -> Result<Schema, StoreError> {
+    let mut schema = Schema::new();
+    for row in session.query(COLUMNS, &[]).await? {
+        schema.entry(row.cell(0)?).or_default().insert(row.cell(1)?);
+    }
+    Ok(schema)
 }
 
 fn newest() -> u32 {

@@ -15,6 +15,7 @@ mod cases;
 mod claim_fences;
 mod claims;
 mod copy;
+mod damaged;
 mod deaths;
 mod decisions;
 mod filters;
