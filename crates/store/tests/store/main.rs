@@ -76,4 +76,5 @@ mod standing_holds;
 mod transfer;
 mod trash;
 mod tries;
+mod upgrades;
 mod workers;
