@@ -40,6 +40,14 @@ impl Address {
         notice_silence(&mut config);
         Ok(Address { config, tls: Tls::new(&security.trust)? })
     }
+
+    /// How long it may take to connect: each host has its time, so that one that is gone leaves some to the next.
+    pub fn connect_max(&self) -> Duration {
+        let hosts = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX);
+        let each = self.config.get_connect_timeout().copied();
+        let each = each.unwrap_or(Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX));
+        each.saturating_mul(hosts.max(1))
+    }
 }
 
 /// A server that is gone without a word (a machine without power, a cut network) is noticed after seconds, and not after
@@ -146,6 +154,18 @@ mod tests {
         assert_eq!(config.get_tcp_user_timeout(), Some(&silence));
         let config = Address::parse("postgres://one/dead?keepalives_idle=60").unwrap().config;
         assert_eq!(config.get_keepalives_idle(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn each_host_has_its_time_to_answer() {
+        let each = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+        for (url, expected) in [
+            ("postgres://one/dead", each),
+            ("postgres://one,two/dead", each * 2),
+            ("postgres://one,two/dead?connect_timeout=9", Duration::from_secs(18)),
+        ] {
+            assert_eq!(Address::parse(url).unwrap().connect_max(), expected, "{url}");
+        }
     }
 
     #[test]

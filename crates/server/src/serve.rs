@@ -13,9 +13,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use lazaret_core::limits;
 use lazaret_sources::SourceError;
-use lazaret_store::StoreError;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::Mode;
+use lazaret_store::{DAMAGED_HINT, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -78,6 +78,7 @@ impl ServeError {
                 Some("make the folder writable, or choose another with --data".into())
             }
             ServeError::Store(StoreError::Full) => Some("make room on the disk".into()),
+            ServeError::Store(StoreError::Damaged { .. }) => Some(DAMAGED_HINT.into()),
             ServeError::Store(StoreError::Foreign(_)) => Some("choose another folder with --data".into()),
             ServeError::Store(StoreError::WrongMode(_)) => {
                 Some("choose another folder with --data; test mode has its own stores".into())

@@ -104,6 +104,42 @@ pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan
     Ok(plan.into())
 }
 
+/// The schema of the shared store in a format, worked out from that of the embedded store: they differ in what is derived.
+pub(crate) fn shared_schema(format: u32, embedded: Schema) -> Schema {
+    let own: BTreeSet<String> = OWN_LETTER_COLUMNS.map(str::to_owned).into();
+    let mut schema = embedded;
+    schema.retain(|table, _| TABLES.contains(&table.as_str()));
+    for table in LETTER_TABLES {
+        if let Some(columns) = schema.get_mut(table) {
+            // An own column is one that the other store does not have.
+            *columns = columns.symmetric_difference(&own).cloned().collect();
+        }
+    }
+    // The first format had no body index.
+    for table in OWN_TABLES.into_iter().filter(|_| format > 1) {
+        schema.entry(table.to_owned()).or_default();
+    }
+    schema
+}
+
+/// Fails if a store lacks tables or columns of the format that it says it has, as after an upgrade on a damaged disk or a
+/// backup restored in part. Without this the first request that needs one fails with the database's own words.
+pub(crate) fn require_schema(format: u32, expected: &Schema, found: &Schema) -> Result<(), StoreError> {
+    let mut missing = Vec::new();
+    for (table, columns) in expected {
+        match found.get(table) {
+            None => missing.push(format!("table {table}")),
+            Some(there) => {
+                missing.extend(columns.difference(there).map(|column| format!("column {table}.{column}")));
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Damaged { format, missing: missing.join(", ") })
+}
+
 /// One value of a row, as the embedded store keeps it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Value {

@@ -21,6 +21,9 @@ pub enum StoreError {
         "the store has format {found}, this binary knows formats up to {known}: it was written by a newer Lazaret"
     )]
     TooNew { found: u32, known: u32 },
+    /// Restore a backup: something of the schema is gone.
+    #[error("the store is damaged: it has format {format} and lacks {missing}")]
+    Damaged { format: u32, missing: String },
     /// Choose another folder, or stop the holder.
     #[error("{folder} is in use by {holder}", folder = .folder.display())]
     Held { folder: PathBuf, holder: String },
@@ -52,6 +55,10 @@ pub enum StoreError {
     Corrupt(String),
 }
 
+/// What to do about a damaged store.
+pub const DAMAGED_HINT: &str = "restore the last backup of the whole store and start again: the upgrade is repeated at the \
+start, or by `lazaret store migrate`";
+
 impl StoreError {
     /// The same failure for another caller of the same commit; causes cannot be shared, so only the first keeps it.
     pub(crate) fn again(&self) -> StoreError {
@@ -65,6 +72,9 @@ impl StoreError {
             StoreError::Unfit(what) => StoreError::Unfit(what.clone()),
             StoreError::WrongMode(what) => StoreError::WrongMode(what),
             StoreError::TooNew { found, known } => StoreError::TooNew { found: *found, known: *known },
+            StoreError::Damaged { format, missing } => {
+                StoreError::Damaged { format: *format, missing: missing.clone() }
+            }
             StoreError::Held { folder, holder } => {
                 StoreError::Held { folder: folder.clone(), holder: holder.clone() }
             }

@@ -21,6 +21,7 @@ impl WriteHealth {
             StoreError::Busy
             | StoreError::TooSlow
             | StoreError::TooNew { .. }
+            | StoreError::Damaged { .. }
             | StoreError::Held { .. }
             | StoreError::Foreign(_)
             | StoreError::Unfit(_)

@@ -42,7 +42,7 @@ pub mod transfer;
 pub mod worker;
 
 pub use copy::CopyStore;
-pub use error::StoreError;
+pub use error::{DAMAGED_HINT, StoreError};
 pub use job_store::JobStore;
 pub use redrive_store::RedriveStore;
 pub use retention_store::RetentionStore;

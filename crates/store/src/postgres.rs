@@ -23,7 +23,7 @@ mod job_store;
 mod jobs;
 mod leader;
 mod letters;
-mod migrate;
+pub(crate) mod migrate;
 mod months;
 mod opening;
 mod operations;
@@ -53,7 +53,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::Pool;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
 use lazaret_core::letter::{Admitted, Receipt};
@@ -79,6 +78,7 @@ use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
+use conn::Connections;
 use insert::Incoming;
 use leader::Leader;
 use months::Months;
@@ -86,12 +86,14 @@ use readers::Readers;
 use replays::Rounds;
 use writer::Writer;
 
+pub use opening::Timeouts;
+
 #[derive(Debug)]
 pub struct PostgresStore {
     writer: Writer,
     readers: Readers,
     /// What the writer's lanes take their connections from.
-    lanes: Pool,
+    lanes: Connections,
     months: Months,
     changes: Arc<Changes>,
     committed: Arc<Committed>,
@@ -390,10 +392,16 @@ impl Store for PostgresStore {
     async fn ready(&self) -> Result<(), StoreError> {
         // Written and removed in one commit: the disk has to take it, and nothing is left.
         let key = format!("ready {}", self.changes.instance());
-        let probed = match self.health.take_doubt() {
-            false => self.writer.write(1, key, |write, key| Box::pin(opening::probe(write, key))).await,
-            true => self.writer.write(1, key, |write, key| Box::pin(opening::probe_large(write, key))).await,
+        let probe = async {
+            match self.health.take_doubt() {
+                false => self.writer.write(1, key, |write, key| Box::pin(opening::probe(write, key))).await,
+                true => {
+                    self.writer.write(1, key, |write, key| Box::pin(opening::probe_large(write, key))).await
+                }
+            }
         };
+        let wait = Duration::from_millis(limits::READY_MS_MAX);
+        let probed = tokio::time::timeout(wait, probe).await.unwrap_or_else(|_| Err(failure::silent(wait)));
         probed.inspect_err(|_| self.health.doubt())
     }
 

@@ -15,7 +15,7 @@ mod insert;
 mod job_store;
 mod jobs;
 mod letters;
-mod migrate;
+pub(crate) mod migrate;
 mod numbers;
 mod operations;
 mod probe;

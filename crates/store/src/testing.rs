@@ -10,6 +10,7 @@ pub mod own;
 pub mod plans;
 pub mod pooler;
 pub mod proxy;
+pub mod upgrade;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;

@@ -27,6 +27,19 @@ pub const EMPTY_MONTH_KEPT_MS: i64 = 62 * 86_400_000;
 pub const POSTGRES_WRITE_MS_MAX: u64 = 60_000;
 pub const POSTGRES_LOCK_MS_MAX: u64 = 30_000;
 
+/// How long one statement of a capture or a decision may take: whoever sent it waits for the answer.
+pub const POSTGRES_QUICK_WRITE_MS_MAX: u64 = 20_000;
+
+/// How much longer than the server's own limit a client waits for an answer: then the server says what went wrong, and
+/// only a connection that answers nothing runs into the client's limit.
+pub const POSTGRES_ANSWER_MARGIN_MS: u64 = 2_000;
+
+/// How many statements at their limit one operation may take: a transaction does not go on for ever by being slow.
+pub const POSTGRES_OPERATION_STATEMENTS: u32 = 3;
+
+/// How long a readiness check waits for the store: those who ask give up after seconds.
+pub const READY_MS_MAX: u64 = 5_000;
+
 /// How long a transaction may stand still before the server ends it: an instance that hangs must not hold up the others.
 pub const POSTGRES_IDLE_MS_MAX: u64 = 30_000;
 

@@ -431,6 +431,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::ReadOnly
             | StoreError::TooNew { .. }
+            | StoreError::Damaged { .. }
             | StoreError::Held { .. }
             | StoreError::Foreign(_)
             | StoreError::Unfit(_)

@@ -60,6 +60,7 @@ mod retention_years;
 mod rig;
 mod series;
 mod shared;
+mod silence;
 mod storages;
 mod stream;
 mod transfer;

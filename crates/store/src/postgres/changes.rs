@@ -84,8 +84,9 @@ impl Drop for Listener {
 
 /// Listens until the connection is lost.
 async fn listen(address: &Address, changes: &Changes) -> Result<(), StoreError> {
-    let (session, mut told) = Session::listening(address, limits::READ_MS_MAX).await?;
-    session.client.batch_execute(&format!("listen {CHANNEL}")).await?;
+    let statement = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+    let (session, mut told) = Session::listening(address, statement).await?;
+    session.batch(&format!("listen {CHANNEL}")).await?;
     let pause = Duration::from_millis(limits::CHANGES_POLL_MS);
     loop {
         match tokio::time::timeout(pause, told.recv()).await {
@@ -93,7 +94,7 @@ async fn listen(address: &Address, changes: &Changes) -> Result<(), StoreError> 
             Ok(Some(_)) => changes.committed(None),
             Ok(None) => return Err(StoreError::Unavailable { doing: "listening", source: None }),
             Err(_) => {
-                let row = session.client.query_one("select events from positions", &[]).await?;
+                let row = session.query_one("select events from positions", &[]).await?;
                 changes.looked(row.count(0)?);
             }
         }

@@ -1,11 +1,11 @@
 //! One connection in use: statements that are prepared once, and statements that are composed for one question.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
     Client, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
 };
-use futures_util::{Stream, TryStreamExt};
+use futures_util::{Stream, TryStreamExt, stream};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_postgres::Address;
@@ -14,7 +14,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::cell::{At, Bind, Uid};
-use super::failure::no_connection;
+use super::failure::{Kind, kind_of, no_connection, silent};
 use crate::StoreError;
 use crate::copy::Value;
 #[cfg(feature = "testing")]
@@ -23,53 +23,117 @@ use crate::testing::plans;
 /// Everything of ours is in this schema, so that a database can hold other tables too.
 pub(super) const SCHEMA: &str = "lazaret";
 
-/// What every session of ours is set to; `statement_ms` is how long one statement may take.
-pub(super) fn settings(statement_ms: u64) -> String {
+/// What every session of ours is set to; `statement` is how long one statement may take.
+pub(super) fn settings(statement: Duration) -> String {
     format!(
         "set search_path to {SCHEMA}, public;
          set timezone to 'UTC';
          set client_min_messages to warning;
          set jit to off;
-         set statement_timeout to {statement_ms};
+         set statement_timeout to {statement};
          set lock_timeout to {lock};
          set idle_in_transaction_session_timeout to {idle};
          set tcp_keepalives_idle to 5;
          set tcp_keepalives_interval to 2;
          set tcp_keepalives_count to 3",
+        statement = statement.as_millis(),
         lock = limits::POSTGRES_LOCK_MS_MAX,
         idle = limits::POSTGRES_IDLE_MS_MAX,
     )
 }
 
-/// A pool whose connections are set up and made again when they are lost.
-pub(super) fn pool(address: &Address, size: usize, statement_ms: u64) -> Result<Pool, StoreError> {
-    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(address.config.clone(), address.tls.clone(), config);
-    let wait = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
-    let settings = settings(statement_ms);
-    Pool::builder(manager)
-        .max_size(size)
-        .runtime(Runtime::Tokio1)
-        .wait_timeout(Some(Duration::from_millis(limits::READ_MS_MAX)))
-        .create_timeout(Some(wait))
-        .recycle_timeout(Some(wait))
-        .post_create(Hook::async_fn(move |client, _| {
-            let settings = settings.clone();
-            Box::pin(async move { client.batch_execute(&settings).await.map_err(HookError::Backend) })
-        }))
-        .build()
-        .map_err(|error| StoreError::Unfit(error.to_string()))
+/// Connections with the same settings. One that is lost, or that answers nothing, is closed and made again.
+#[derive(Clone, Debug)]
+pub(super) struct Connections {
+    pub pool: Pool,
+    /// How long the server lets one statement run.
+    statement: Duration,
+}
+
+impl Connections {
+    pub fn new(address: &Address, size: usize, statement: Duration) -> Result<Connections, StoreError> {
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(address.config.clone(), address.tls.clone(), config);
+        let wait = address.connect_max();
+        let settings = settings(statement);
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(Duration::from_millis(limits::READ_MS_MAX)))
+            .create_timeout(Some(wait))
+            .recycle_timeout(Some(wait))
+            .post_create(Hook::async_fn(move |client, _| {
+                let settings = settings.clone();
+                Box::pin(async move {
+                    // The time to create a connection does not include what is done with it here.
+                    let set = tokio::time::timeout(wait, client.batch_execute(&settings)).await;
+                    let silent = |_| HookError::message("PostgreSQL did not answer in time");
+                    set.map_err(silent)?.map_err(HookError::Backend)
+                })
+            }))
+            .build()
+            .map_err(|error| StoreError::Unfit(error.to_string()))?;
+        Ok(Connections { pool, statement })
+    }
+
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// How long PostgreSQL may take to answer. The server stops statements earlier by its own limit, but a connection can
+/// fall silent while it is open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerLimit {
+    each: Duration,
+    /// When the whole operation has to be over.
+    until: Option<Instant>,
+}
+
+impl AnswerLimit {
+    /// The limit of an operation that begins now, for a server that lets one statement run for `statement`.
+    pub fn of(statement: Duration) -> AnswerLimit {
+        let each = statement + Duration::from_millis(limits::POSTGRES_ANSWER_MARGIN_MS);
+        AnswerLimit { each, until: Instant::now().checked_add(each * limits::POSTGRES_OPERATION_STATEMENTS) }
+    }
+
+    /// The limit of an operation that may take as long as it needs, as long as answers come.
+    pub fn of_each(each: Duration) -> AnswerLimit {
+        AnswerLimit { each, until: None }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Waits for an answer, but not for ever.
+    pub async fn wait<T, E>(&self, answer: impl Future<Output = Result<T, E>>) -> Result<T, StoreError>
+    where
+        StoreError: From<E>,
+    {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let wait = left.map_or(self.each, |left| left.min(self.each));
+        Ok(tokio::time::timeout(wait, answer).await.map_err(|_| silent(wait))??)
+    }
 }
 
 /// A connection in use. Unless it is given back it is closed: whoever was working on it may have gone away in the
 /// middle of a transaction.
 pub(super) struct Conn {
     client: Option<Client>,
+    limit: AnswerLimit,
 }
 
 impl Conn {
-    pub async fn of(pool: &Pool) -> Result<Conn, StoreError> {
-        Ok(Conn { client: Some(pool.get().await.map_err(no_connection)?) })
+    pub async fn of(connections: &Connections) -> Result<Conn, StoreError> {
+        let client = connections.pool.get().await.map_err(no_connection)?;
+        Ok(Conn { client: Some(client), limit: AnswerLimit::of(connections.statement) })
+    }
+
+    /// The connection with another limit for its answers.
+    pub fn within(mut self, limit: AnswerLimit) -> Conn {
+        self.limit = limit;
+        self
     }
 
     /// Lets somebody else use it; nothing is open on it.
@@ -81,9 +145,24 @@ impl Conn {
         self.client.as_ref().ok_or(StoreError::Unavailable { doing: "using a connection", source: None })
     }
 
+    /// Waits for an answer within the limit. If none comes the connection is not to be used again, and the idle ones of
+    /// the pool are closed too: whatever made this one silent is likely to have silenced them.
+    async fn answered<T, E>(&self, answer: impl Future<Output = Result<T, E>>) -> Result<T, StoreError>
+    where
+        StoreError: From<E>,
+    {
+        let answer = self.limit.wait(answer).await;
+        if answer.as_ref().is_err_and(|error| kind_of(error) == Kind::Silent)
+            && let Some(pool) = self.client.as_ref().and_then(Object::pool)
+        {
+            drop(pool.retain(|_, _| false));
+        }
+        answer
+    }
+
     /// Runs statements that bind nothing, in one round trip.
     pub async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        Ok(self.client()?.batch_execute(sql).await?)
+        self.answered(self.client()?.batch_execute(sql)).await
     }
 
     /// Runs a statement of which there are few: it is prepared once for each connection.
@@ -94,8 +173,11 @@ impl Conn {
             let statement = client.prepare(&plans::explained(sql)).await?;
             plans::keep(sql, &client.query(&statement, binds).await?)?;
         }
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.query(&statement, binds).await?)
+        self.answered(async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, binds).await
+        })
+        .await
     }
 
     pub async fn query_opt(&self, sql: &str, binds: &[Bind<'_>]) -> Result<Option<Row>, StoreError> {
@@ -109,13 +191,16 @@ impl Conn {
 
     pub async fn execute(&self, sql: &str, binds: &[Bind<'_>]) -> Result<u64, StoreError> {
         let client = self.client()?;
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.execute(&statement, binds).await?)
+        self.answered(async {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, binds).await
+        })
+        .await
     }
 
     /// Prepares a statement ahead: then it is sent at once when it is asked for, and before those asked for after it.
     pub async fn prepare(&self, sql: &str) -> Result<(), StoreError> {
-        self.client()?.prepare_cached(sql).await?;
+        self.answered(self.client()?.prepare_cached(sql)).await?;
         Ok(())
     }
 
@@ -134,25 +219,34 @@ impl Conn {
         binds: &[Bind<'_>],
     ) -> Result<impl Stream<Item = Result<Row, StoreError>> + use<>, StoreError> {
         let client = self.client()?;
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.query_raw(&statement, binds.iter().copied()).await?.map_err(StoreError::from))
+        let rows = self.answered(async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query_raw(&statement, binds.iter().copied()).await
+        });
+        let (rows, limit) = (Box::pin(rows.await?), self.limit);
+        Ok(stream::try_unfold(rows, move |mut rows| async move {
+            Ok(limit.wait(rows.try_next()).await?.map(|row| (row, rows)))
+        }))
     }
 
     /// The types of the columns that a statement returns.
     pub async fn types(&self, sql: &str) -> Result<Vec<Type>, StoreError> {
-        let statement = self.client()?.prepare_cached(sql).await?;
+        let statement = self.answered(self.client()?.prepare_cached(sql)).await?;
         Ok(statement.columns().iter().map(|column| column.type_().clone()).collect())
     }
 
     /// Runs a `copy … from stdin (format binary)` with these rows.
     pub async fn copy_in(&self, sql: &str, types: &[Type], rows: &[Vec<Value>]) -> Result<(), StoreError> {
-        let sink = self.client()?.copy_in(sql).await?;
-        let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, types));
-        for row in rows {
-            writer.as_mut().write_raw(row.iter()).await?;
-        }
-        writer.finish().await?;
-        Ok(())
+        let client = self.client()?;
+        self.answered(async {
+            let sink = client.copy_in(sql).await?;
+            let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, types));
+            for row in rows {
+                writer.as_mut().write_raw(row.iter()).await?;
+            }
+            writer.finish().await.map(drop)
+        })
+        .await
     }
 
     /// Runs a statement that was composed for one question: it is planned for its values, and not kept.
@@ -164,7 +258,7 @@ impl Conn {
         if plans::are_wanted() {
             plans::keep(sql, &client.query_typed(&plans::explained(sql), &typed).await?)?;
         }
-        Ok(client.query_typed(sql, &typed).await?)
+        self.answered(client.query_typed(sql, &typed)).await
     }
 }
 

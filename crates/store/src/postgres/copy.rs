@@ -6,6 +6,7 @@ mod value;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -16,7 +17,7 @@ use tokio_postgres::types::Type;
 
 use super::PostgresStore;
 use super::cell::{Cells, Uid};
-use super::conn::Conn;
+use super::conn::{AnswerLimit, Conn};
 use crate::StoreError;
 use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
 
@@ -68,12 +69,15 @@ impl CopyStore for PostgresStore {
     }
 }
 
+/// How long each answer may take: a copy takes as long as it takes, and a table may be sorted before its first row comes.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
+
 const LOCK: &str = "select pg_try_advisory_xact_lock(hashtextextended('lazaret copy', 0))";
 
 impl PostgresStore {
     /// A transaction that takes as long as it takes, and has the store alone. Closing the connection undoes it.
     async fn begin_copy(&self, begin: &str) -> Result<Conn, StoreError> {
-        let conn = Conn::of(&self.lanes).await?;
+        let conn = Conn::of(&self.lanes).await?.within(AnswerLimit::of_each(ANSWER_MAX));
         conn.batch(&format!(
             "{begin}; set local statement_timeout to 0; set local idle_in_transaction_session_timeout to 0"
         ))
@@ -90,8 +94,8 @@ impl PostgresStore {
     }
 }
 
-/// Without partitions, and months that are on their way to be dropped.
-const COLUMNS: &str = "
+/// All tables and their columns, without partitions, and without months that are on their way to be dropped.
+pub(super) const COLUMNS: &str = "
 select c.relname::text, a.attname::text
   from pg_catalog.pg_class c
   join pg_catalog.pg_attribute a on a.attrelid = c.oid

@@ -1,9 +1,12 @@
 //! What PostgreSQL says when something fails, without the values of rows and without credentials.
 
+use std::time::Duration;
+
 use lazaret_postgres::NoSession;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
+use crate::error::DAMAGED_HINT;
 
 /// A failure as PostgreSQL or its driver told it. The detail is left out: it quotes values of rows.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -19,6 +22,8 @@ pub(super) struct Failed {
 pub(super) enum Kind {
     /// The connection is gone; whatever was not committed is undone.
     Lost,
+    /// The connection is open and answers nothing: it is given up like one that is gone.
+    Silent,
     /// Two transactions stood in each other's way: the same again will work.
     Again,
     /// A value that PostgreSQL does not take.
@@ -30,6 +35,13 @@ pub(super) enum Kind {
     /// Whoever answers could not show that it is the server that was meant.
     Untrusted,
     Other,
+}
+
+impl Kind {
+    /// Returns true if the connection cannot be used any more.
+    pub fn is_gone(self) -> bool {
+        matches!(self, Kind::Lost | Kind::Silent)
+    }
 }
 
 impl From<lazaret_postgres::Unfit> for StoreError {
@@ -138,6 +150,7 @@ pub(super) fn of_search(error: StoreError) -> StoreError {
 pub(super) fn hint(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::TooNew { .. } => Some("run the newer lazaret, or name another database"),
+        StoreError::Damaged { .. } => Some(DAMAGED_HINT),
         StoreError::Foreign(_) => Some("name another database: its schema `lazaret` is somebody else's"),
         StoreError::WrongMode(_) => Some("name another database; test mode has its own stores"),
         StoreError::ReadOnly => {
@@ -174,6 +187,13 @@ fn hint_about(code: &str) -> Option<&'static str> {
         "57P03" => Some("the server is starting or stopping: try again"),
         _ => None,
     }
+}
+
+/// No answer came within the client's limit.
+pub(super) fn silent(waited: Duration) -> StoreError {
+    let message = format!("no answer within {:.1} s", waited.as_secs_f64());
+    let failed = Failed { kind: Kind::Silent, code: None, message };
+    StoreError::Unavailable { doing: "waiting for PostgreSQL to answer", source: Some(Box::new(failed)) }
 }
 
 /// A failure to connect.

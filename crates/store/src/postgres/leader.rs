@@ -71,8 +71,10 @@ impl Leader {
         let mut standing = match held.take() {
             Some(standing) => standing,
             None => {
-                let session = Session::open(&self.address, limits::READ_MS_MAX).await?;
-                if !session.client.query_one(SERVE, &[]).await?.cell(0)? {
+                // What is asked takes no time: a session that does not answer at once does not lead.
+                let statement = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
+                let session = Session::open(&self.address, statement).await?;
+                if !session.query_one(SERVE, &[]).await?.cell(0)? {
                     let folder = PathBuf::from(place(&self.address.config));
                     return Err(StoreError::Held {
                         folder,
@@ -82,14 +84,10 @@ impl Leader {
                 Standing { session, leads: false }
             }
         };
-        let late = |_| StoreError::Unavailable { doing: "asking who leads", source: None };
-        let wait = Duration::from_millis(limits::POSTGRES_CONNECT_MS_MAX);
         // The lock counts how often it was taken, so it is asked for only while it is not held.
         let sql = if standing.leads { "select true" } else { TRY };
         // Whatever fails here drops the session, and the next round begins with a new one.
-        let row =
-            tokio::time::timeout(wait, standing.session.client.query_one(sql, &[])).await.map_err(late)??;
-        standing.leads = row.cell(0)?;
+        standing.leads = standing.session.query_one(sql, &[]).await?.cell(0)?;
         Ok(held.insert(standing).leads)
     }
 
@@ -97,7 +95,7 @@ impl Leader {
     pub async fn step_down(&self) {
         if let Some(standing) = self.session.lock().await.take() {
             // Closing the session would do, only a moment later.
-            standing.session.client.batch_execute("select pg_advisory_unlock_all()").await.ok();
+            standing.session.batch("select pg_advisory_unlock_all()").await.ok();
             self.note(false);
         }
     }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_postgres::Address;
-use tokio_postgres::Client;
 
 use super::cell::Cells;
-use super::conn::{Binds, Conn};
+use super::conn::{Binds, Conn, Connections};
 use super::failure::{Kind, kind_of};
 use super::session::Session;
 use crate::StoreError;
@@ -80,7 +79,11 @@ pub(super) struct Months {
 impl Months {
     /// Makes sure that letters of these moments find their partitions, before the transaction that stores them: what
     /// makes one must not be undone with it.
-    pub async fn ensure(&self, pool: &Pool, moments: impl Iterator<Item = Time>) -> Result<(), StoreError> {
+    pub async fn ensure(
+        &self,
+        lanes: &Connections,
+        moments: impl Iterator<Item = Time>,
+    ) -> Result<(), StoreError> {
         let asked: BTreeSet<Month> =
             moments.map(Month::of).filter(|month| (FIRST..=LAST).contains(month)).collect();
         let missing: Vec<Month> = {
@@ -90,7 +93,7 @@ impl Months {
         if missing.is_empty() {
             return Ok(());
         }
-        let conn = Conn::of(pool).await?;
+        let conn = Conn::of(lanes).await?;
         for month in &missing {
             // The next one too, so that nobody waits for it when it begins.
             for month in [*month, Month(month.0 + 1)].into_iter().filter(|month| *month <= LAST) {
@@ -107,26 +110,25 @@ impl Months {
     ///
     /// Has a session of its own: it may wait long for those who read, and writes must not wait for a connection then.
     pub async fn drop_empty(&self, address: &Address, before: Time) -> Result<u64, StoreError> {
-        let session = Session::open(address, limits::POSTGRES_WRITE_MS_MAX).await?;
-        let client = &session.client;
+        let session = Session::open(address, Duration::from_millis(limits::POSTGRES_WRITE_MS_MAX)).await?;
         // Of instances that do it at once the first one does; the lock ends with the session.
-        let alone: bool = client.query_one(ALONE, &[]).await?.cell(0)?;
+        let alone: bool = session.query_one(ALONE, &[]).await?.cell(0)?;
         let mut dropped = 0;
         if alone {
-            for row in client.query(OLD_MONTHS, &[&Month::of(before).partition()]).await? {
+            for row in session.query(OLD_MONTHS, &[&Month::of(before).partition()]).await? {
                 let (name, attached, leaving): (String, bool, bool) =
                     (row.cell(0)?, row.cell(1)?, row.cell(2)?);
                 let alter = format!("alter table dead_letter_queue detach partition {name}");
                 if leaving {
-                    client.batch_execute(&format!("{alter} finalize")).await?;
+                    session.batch(&format!("{alter} finalize")).await?;
                 } else if attached {
-                    if !is_empty(client, &name).await? {
+                    if !is_empty(&session, &name).await? {
                         continue;
                     }
                     self.forget();
-                    client.batch_execute(&format!("{alter} concurrently")).await?;
+                    session.batch(&format!("{alter} concurrently")).await?;
                 }
-                dropped += u64::from(drop_detached(client, &name).await?);
+                dropped += u64::from(drop_detached(&session, &name).await?);
             }
         }
         Ok(dropped)
@@ -159,24 +161,24 @@ async fn make(conn: &Conn, month: Month) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn is_empty(client: &Client, name: &str) -> Result<bool, StoreError> {
-    client.query_one(&format!("select not exists (select 1 from {name})"), &[]).await?.cell(0)
+async fn is_empty(session: &Session, name: &str) -> Result<bool, StoreError> {
+    session.query_one(&format!("select not exists (select 1 from {name})"), &[]).await?.cell(0)
 }
 
 /// Drops a table that is no partition any more, if it is empty; says whether it was. A letter may have come in just before
 /// it was detached: then it becomes a partition again.
-async fn drop_detached(client: &Client, name: &str) -> Result<bool, StoreError> {
+async fn drop_detached(session: &Session, name: &str) -> Result<bool, StoreError> {
     // Nobody makes the month again between the look and the drop.
-    client.batch_execute(&format!("begin; {MAKING}")).await?;
-    let attached: bool = client.query_one(IS_PARTITION, &[&name]).await?.cell(0)?;
-    let empty = !attached && is_empty(client, name).await?;
+    session.batch(&format!("begin; {MAKING}")).await?;
+    let attached: bool = session.query_one(IS_PARTITION, &[&name]).await?.cell(0)?;
+    let empty = !attached && is_empty(session, name).await?;
     if empty {
-        client.batch_execute(&format!("drop table {name}")).await?;
+        session.batch(&format!("drop table {name}")).await?;
     } else if !attached {
         let day = name.trim_start_matches("dead_letter_queue_").replace('_', "-");
-        client.batch_execute(&format!("select make_month('{day}-01')")).await?;
+        session.batch(&format!("select make_month('{day}-01')")).await?;
     }
-    client.batch_execute("commit").await?;
+    session.batch("commit").await?;
     Ok(empty)
 }
 

@@ -1,8 +1,8 @@
 //! Opening a database as a store, and asking whether it could be written to.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_postgres::Address;
@@ -10,7 +10,7 @@ use lazaret_postgres::Address;
 use super::PostgresStore;
 use super::cell::Cells;
 use super::changes::{Changes, Listener};
-use super::conn::{Conn, pool};
+use super::conn::{Conn, Connections};
 use super::failure::hint;
 use super::leader::Leader;
 use super::migrate;
@@ -28,12 +28,37 @@ use crate::sqlite::Mode;
 /// One for each of the writer's lanes, and one for what must be committed before a lane's work.
 const LANE_CONNECTIONS: usize = 4;
 
+/// How long one statement may take; an operation may take as long as a few of them. Tests wait less.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    pub read: Duration,
+    /// Captures and decisions.
+    pub quick_write: Duration,
+    /// Everything else that is written.
+    pub write: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            read: Duration::from_millis(limits::READ_MS_MAX),
+            quick_write: Duration::from_millis(limits::POSTGRES_QUICK_WRITE_MS_MAX),
+            write: Duration::from_millis(limits::POSTGRES_WRITE_MS_MAX),
+        }
+    }
+}
+
 impl PostgresStore {
     /// Opens the store at `postgres://…`, making or updating it if need be.
     pub async fn open(url: &str, mode: Mode) -> Result<PostgresStore, StoreError> {
+        PostgresStore::open_within(url, mode, Timeouts::default()).await
+    }
+
+    /// Opens the store with these limits for statements.
+    pub async fn open_within(url: &str, mode: Mode, timeouts: Timeouts) -> Result<PostgresStore, StoreError> {
         let address = Address::parse(url)?;
         migrate::migrate(&address).await?;
-        let lanes = pool(&address, LANE_CONNECTIONS, limits::POSTGRES_WRITE_MS_MAX)?;
+        let lanes = Connections::new(&address, LANE_CONNECTIONS, timeouts.write)?;
         keep_mode(&lanes, mode).await?;
         let entropy = Arc::new(Entropy::default());
         let instance: [u8; 8] = entropy.take()?;
@@ -42,7 +67,8 @@ impl PostgresStore {
         let (failures, committed) = (Arc::new(Failures::default()), Arc::new(Committed::default()));
         let health = Arc::new(WriteHealth::default());
         let around = Surroundings {
-            pool: lanes.clone(),
+            lanes: lanes.clone(),
+            timeouts,
             entropy,
             failures: Arc::clone(&failures),
             changes: Arc::clone(&changes),
@@ -51,7 +77,7 @@ impl PostgresStore {
         };
         Ok(PostgresStore {
             writer: Writer::start(&around),
-            readers: Readers::new(&address)?,
+            readers: Readers::new(&address, timeouts.read)?,
             lanes,
             months: Months::default(),
             listener: Mutex::new(Some(Listener::start(address.clone(), Arc::clone(&changes)))),
@@ -91,12 +117,12 @@ insert into meta (key, value)
 values ('mode', $1)
 on conflict (key) do nothing";
 
-async fn keep_mode(pool: &Pool, mode: Mode) -> Result<(), StoreError> {
+async fn keep_mode(lanes: &Connections, mode: Mode) -> Result<(), StoreError> {
     let word = match mode {
         Mode::Real => "real",
         Mode::Test => "test",
     };
-    let conn = Conn::of(pool).await?;
+    let conn = Conn::of(lanes).await?;
     conn.execute(KEEP_MODE, &[&word]).await?;
     let row = conn.query_one("select value from meta where key = 'mode'", &[]).await?;
     let kept: String = row.cell(0)?;

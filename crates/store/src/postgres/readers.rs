@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use futures_util::future::BoxFuture;
 use lazaret_core::limits;
 use lazaret_postgres::Address;
 
-use super::conn::{Conn, pool};
-use super::failure::{Kind, kind_of, of_search};
+use super::conn::{AnswerLimit, Conn, Connections};
+use super::failure::{kind_of, of_search};
 use crate::StoreError;
 
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
-    pool: Pool,
+    connections: Connections,
+    /// How long one statement may take.
+    statement: Duration,
 }
 
 /// What a read sees.
@@ -27,8 +28,9 @@ enum View {
 }
 
 impl Readers {
-    pub fn new(address: &Address) -> Result<Readers, StoreError> {
-        Ok(Readers { pool: pool(address, limits::POSTGRES_READERS_MAX, limits::READ_MS_MAX)? })
+    pub fn new(address: &Address, statement: Duration) -> Result<Readers, StoreError> {
+        let connections = Connections::new(address, limits::POSTGRES_READERS_MAX, statement)?;
+        Ok(Readers { connections, statement })
     }
 
     /// Runs `work`, which asks one question: every statement sees what is committed when it begins.
@@ -64,19 +66,31 @@ impl Readers {
     where
         F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
-        match self.once(&view, &input, &work).await {
+        let limit = AnswerLimit::of(match view {
+            View::Newest | View::Snapshot => self.statement,
+            View::Within(max) => max,
+        });
+        match self.once(&view, limit, &input, &work).await {
             // The server went away and may be back: a read can be asked again.
-            Err(error) if kind_of(&error) == Kind::Lost => self.once(&view, &input, &work).await,
+            Err(error) if kind_of(&error).is_gone() && !limit.is_over() => {
+                self.once(&view, limit, &input, &work).await
+            }
             result => result,
         }
     }
 
-    async fn once<I, T, F>(&self, view: &View, input: &I, work: &F) -> Result<T, StoreError>
+    async fn once<I, T, F>(
+        &self,
+        view: &View,
+        limit: AnswerLimit,
+        input: &I,
+        work: &F,
+    ) -> Result<T, StoreError>
     where
         F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         const BEGIN: &str = "begin isolation level repeatable read, read only";
-        let conn = Conn::of(&self.pool).await?;
+        let conn = Conn::of(&self.connections).await?.within(limit);
         match view {
             View::Newest => {}
             View::Snapshot => conn.batch(BEGIN).await?,
@@ -98,6 +112,6 @@ impl Readers {
     }
 
     pub fn close(&self) {
-        self.pool.close();
+        self.connections.close();
     }
 }

@@ -9,8 +9,8 @@ mod group;
 mod request;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use futures_util::future::BoxFuture;
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::Receipt;
@@ -19,12 +19,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::changes::Changes;
-use super::conn::Conn;
+use super::conn::{Conn, Connections};
 use super::counters::Tally;
 use super::events::Told;
 use super::holds;
 use super::insert::Incoming;
 use super::jobs::queues::Depths;
+use super::opening::Timeouts;
 use super::redrives::Outcomes;
 use crate::StoreError;
 use crate::entropy::Entropy;
@@ -54,7 +55,8 @@ pub(super) struct Write {
 /// What the lanes share.
 #[derive(Debug, Clone)]
 pub(super) struct Surroundings {
-    pub pool: Pool,
+    pub lanes: Connections,
+    pub timeouts: Timeouts,
     pub entropy: Arc<Entropy>,
     pub failures: Arc<Failures>,
     pub changes: Arc<Changes>,
@@ -77,8 +79,9 @@ struct Lane {
 
 impl Writer {
     pub fn start(around: &Surroundings) -> Writer {
-        let lane = || Lane::start(around.clone());
-        Writer { quick: lane(), long: lane(), runs: lane() }
+        let Timeouts { quick_write, write, .. } = around.timeouts;
+        let lane = |statement| Lane::start(around.clone(), statement);
+        Writer { quick: lane(quick_write), long: lane(write), runs: lane(write) }
     }
 
     /// Captures a batch, together with all batches that wait for the same commit.
@@ -177,10 +180,11 @@ enum Company {
 }
 
 impl Lane {
-    fn start(around: Surroundings) -> Lane {
+    /// Starts a lane in whose transactions one statement may take as long as `statement`.
+    fn start(around: Surroundings, statement: Duration) -> Lane {
         let (queue, waiting) = mpsc::channel(limits::WRITER_QUEUE_MAX);
         // Dropping the store drops the queue: the task finishes what is in it and ends by itself.
-        let task = tokio::spawn(run(around, waiting));
+        let task = tokio::spawn(run(around, statement, waiting));
         Lane { queue: Mutex::new(Some(queue)), task: Mutex::new(Some(task)) }
     }
 
@@ -226,7 +230,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable { doing: "shutting down", source: None }
 }
 
-async fn run(around: Surroundings, mut waiting: mpsc::Receiver<Work>) {
+async fn run(around: Surroundings, statement: Duration, mut waiting: mpsc::Receiver<Work>) {
     let mut first = None;
     loop {
         let next = match first.take() {
@@ -238,7 +242,7 @@ async fn run(around: Surroundings, mut waiting: mpsc::Receiver<Work>) {
         };
         let mut group = Group::new(next);
         first = group.fill(&mut waiting);
-        let commit = group.commit(&around).await;
+        let commit = group.commit(&around, statement).await;
         match &commit {
             Ok(newest_event) => around.changes.committed(*newest_event),
             Err(error) => {

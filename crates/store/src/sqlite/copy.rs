@@ -6,8 +6,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql};
 use tokio::sync::mpsc;
 
-use super::SqliteStore;
 use super::numbers::Numbers;
+use super::{SqliteStore, migrate};
 use crate::StoreError;
 use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
 
@@ -44,22 +44,10 @@ async fn off_thread<T: Send + 'static>(
     })
 }
 
-/// The message index and the tables that it is kept in are derived.
-const COLUMNS: &str = "
-select t.name, c.name
-  from sqlite_schema t
-  join pragma_table_info(t.name) c
- where t.type = 'table'
-   and t.name not like 'sqlite\\_%' escape '\\'
-   and t.name not like 'letter\\_words%' escape '\\'";
-
+/// What travels: the message index and the tables that it is kept in are derived.
 fn schema(conn: &Connection) -> Result<Schema, StoreError> {
-    let mut schema = Schema::new();
-    let mut statement = conn.prepare(COLUMNS)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        schema.entry(row.get(0)?).or_default().insert(row.get(1)?);
-    }
+    let mut schema = migrate::schema(conn)?;
+    schema.retain(|table, _| !table.starts_with("sqlite_") && !table.starts_with("letter_words"));
     schema.entry("lives".into()).or_default().insert("position".into());
     Ok(schema)
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, Transaction};
 
 use super::Mode;
 use crate::StoreError;
+use crate::copy::{Schema, require_schema};
 
 /// In order; the number in the name is the format of the store after it.
 const MIGRATIONS: &[(u32, &str)] = &[
@@ -43,24 +44,77 @@ pub(super) fn recognise(conn: &Connection, path: &Path) -> Result<u32, StoreErro
     if !fresh && application != APPLICATION_ID {
         return Err(StoreError::Foreign(path.to_owned()));
     }
-    let known = MIGRATIONS.last().map_or(0, |(number, _)| *number);
+    let known = newest();
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
     Ok(found)
 }
 
-/// Brings the store from the format that was found to the newest.
+/// Brings the store from the format that was found to the newest, if it is whole.
 pub(super) fn migrate(conn: &mut Connection, found: u32) -> Result<(), StoreError> {
+    if found > 0 {
+        require_schema(found, &expected_schema(found)?, &schema(conn)?)?;
+    }
     for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
-        let step = conn.transaction()?;
-        step.execute_batch(sql)?;
-        step.pragma_update(None, "application_id", APPLICATION_ID)?;
-        step.pragma_update(None, "user_version", number)?;
-        step.commit()?;
+        apply(conn, *number, sql)?.commit()?;
         tracing::info!(format = number, "the store was brought to format {number}");
     }
     Ok(())
+}
+
+/// Takes one step without committing it.
+fn apply<'a>(conn: &'a mut Connection, number: u32, sql: &str) -> Result<Transaction<'a>, StoreError> {
+    let step = conn.transaction()?;
+    step.execute_batch(sql)?;
+    step.pragma_update(None, "application_id", APPLICATION_ID)?;
+    step.pragma_update(None, "user_version", number)?;
+    Ok(step)
+}
+
+/// Takes the steps up to a format and breaks off in the middle of the next one, as a process does that is killed.
+#[cfg(feature = "testing")]
+pub(crate) fn migrate_killed(path: &Path, to: u32) -> Result<(), StoreError> {
+    let mut conn = Connection::open(path)?;
+    let found = recognise(&conn, path)?;
+    for (number, sql) in MIGRATIONS.iter().filter(|(number, _)| (found + 1..=to + 1).contains(number)) {
+        let step = apply(&mut conn, *number, sql)?;
+        if *number <= to {
+            step.commit()?;
+        }
+    }
+    Ok(())
+}
+
+/// The newest format.
+pub(crate) fn newest() -> u32 {
+    MIGRATIONS.last().map_or(0, |(number, _)| *number)
+}
+
+/// The tables and columns of a format, as its migrations make them.
+pub(crate) fn expected_schema(format: u32) -> Result<Schema, StoreError> {
+    let conn = Connection::open_in_memory()?;
+    for (_, sql) in MIGRATIONS.iter().filter(|(number, _)| *number <= format) {
+        conn.execute_batch(sql)?;
+    }
+    schema(&conn)
+}
+
+const COLUMNS: &str = "
+select t.name, c.name
+  from sqlite_schema t
+  join pragma_table_info(t.name) c
+ where t.type = 'table'";
+
+/// All tables and columns that are there.
+pub(super) fn schema(conn: &Connection) -> Result<Schema, StoreError> {
+    let mut schema = Schema::new();
+    let mut statement = conn.prepare(COLUMNS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        schema.entry(row.get(0)?).or_default().insert(row.get(1)?);
+    }
+    Ok(schema)
 }
 
 /// Writes down what a new store is for; one that was made for something else is not opened.

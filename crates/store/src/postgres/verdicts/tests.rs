@@ -76,7 +76,7 @@ async fn a_claim_reads_one_letter_by_its_id() {
     store.claim(asked, at).await.unwrap().unwrap();
     // Whichever connection the claim was made on keeps its statements.
     let mut conns = Vec::new();
-    while store.lanes.status().available > 0 {
+    while store.lanes.pool.status().available > 0 {
         conns.push(Conn::of(&store.lanes).await.unwrap());
     }
     let mut found = 0;

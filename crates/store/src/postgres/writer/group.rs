@@ -11,7 +11,7 @@ use lazaret_core::limits;
 use tokio::sync::mpsc;
 
 use super::super::changes::CHANNEL;
-use super::super::conn::Conn;
+use super::super::conn::{AnswerLimit, Conn};
 use super::super::failure::{Kind, kind_of};
 use super::super::jobs::queues;
 use super::super::{events, insert};
@@ -82,17 +82,23 @@ impl Group {
         }
     }
 
-    /// Commits what does not fail; returns the newest position of an event, if there was one.
-    pub async fn commit(&mut self, around: &Surroundings) -> Result<Option<u64>, StoreError> {
+    /// Commits what does not fail; returns the newest position of an event, if there was one. One statement may take as
+    /// long as `statement`.
+    pub async fn commit(
+        &mut self,
+        around: &Surroundings,
+        statement: Duration,
+    ) -> Result<Option<u64>, StoreError> {
+        let limit = AnswerLimit::of(statement);
         let mut again = 0;
         // Stable: what is asked of one letter stays in its order.
         self.requests.sort_by_key(|request| request.of());
         loop {
-            let ended = AssertUnwindSafe(self.try_commit(around)).catch_unwind().await;
+            let ended = AssertUnwindSafe(self.try_commit(around, statement, limit)).catch_unwind().await;
             match ended.unwrap_or_else(|_| Ended::Failed(broken())) {
                 Ended::Committed(newest) => return Ok(newest),
                 Ended::WithoutOne => {}
-                Ended::Undone(_) if again < limits::WRITE_AGAIN_MAX => {
+                Ended::Undone(_) if again < limits::WRITE_AGAIN_MAX && !limit.is_over() => {
                     again += 1;
                     tokio::time::sleep(Duration::from_millis(again as u64 * 5)).await;
                 }
@@ -101,11 +107,11 @@ impl Group {
         }
     }
 
-    async fn try_commit(&mut self, around: &Surroundings) -> Ended {
+    async fn try_commit(&mut self, around: &Surroundings, statement: Duration, limit: AnswerLimit) -> Ended {
         if let Err(error) = around.failures.at(FailurePoint::Begin) {
             return Ended::Failed(error);
         }
-        let mut write = match begin(around, self.company).await {
+        let mut write = match begin(around, self.company, statement, limit).await {
             Ok(write) => write,
             Err(error) => return Ended::undone(error),
         };
@@ -206,18 +212,24 @@ impl Ended {
 /// Whether a failure has nothing to do with the request that met it.
 fn is_of_all(error: &StoreError) -> bool {
     match kind_of(error) {
-        Kind::Lost | Kind::Again => true,
+        Kind::Lost | Kind::Silent | Kind::Again => true,
         Kind::Value | Kind::NoMonth | Kind::Late | Kind::Untrusted | Kind::Other => false,
     }
 }
 
-async fn begin(around: &Surroundings, company: Company) -> Result<Write, StoreError> {
-    let conn = Conn::of(&around.pool).await?;
+async fn begin(
+    around: &Surroundings,
+    company: Company,
+    statement: Duration,
+    limit: AnswerLimit,
+) -> Result<Write, StoreError> {
+    let conn = Conn::of(&around.lanes).await?.within(limit);
     let gate = match company {
         Company::Welcome | Company::Apart => "pg_advisory_xact_lock_shared",
         Company::Alone => "pg_advisory_xact_lock",
     };
-    conn.batch(&format!("begin; select {gate}({GATE})")).await?;
+    let statement = statement.as_millis();
+    conn.batch(&format!("begin; set local statement_timeout to {statement}; select {gate}({GATE})")).await?;
     Ok(Write {
         conn,
         entropy: Arc::clone(&around.entropy),
@@ -247,7 +259,7 @@ async fn flush(write: &mut Write) -> Result<Option<u64>, StoreError> {
 
 async fn abandon(conn: Conn, error: StoreError) -> Ended {
     // A connection that is lost, or leads to a server that became read-only, is not used again.
-    if kind_of(&error) != Kind::Lost {
+    if !kind_of(&error).is_gone() {
         roll_back(conn).await;
     }
     Ended::undone(error)
