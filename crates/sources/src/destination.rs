@@ -7,7 +7,9 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::header::Headers;
 use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 
 /// A letter on its way out: the bytes of one life, with what lets the receiver recognise a repetition.
@@ -21,9 +23,11 @@ pub struct Outgoing {
     /// Stays the same over repetitions of one send.
     pub idempotency_key: String,
     pub content_type: String,
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     pub body: Bytes,
     pub content: Content,
+    /// Where the message came from at its broker: what a destination of that broker routes by.
+    pub origin: Option<Origin>,
 }
 
 /// A letter that was sent, as its destination may recognise it.
@@ -35,6 +39,8 @@ pub struct SentCopy {
     /// The id that the message has at its source; empty unless the destination is `by_message_id`.
     pub message_id: String,
     pub idempotency_key: String,
+    /// What the destination handed out when it took the letter.
+    pub handle: Option<String>,
     pub sent_at: Option<Time>,
 }
 
@@ -60,9 +66,17 @@ pub struct Route {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// The work is done, on this evidence.
-    Delivered { evidence: &'static str },
+    Delivered {
+        evidence: &'static str,
+        /// What the destination handed out for it, for people who look for it there.
+        handle: Option<String>,
+    },
     /// The destination has it; whether the work succeeds shows later.
-    Taken,
+    Taken {
+        /// What the destination handed out for it: a published sequence, a delivery tag. It is kept with the letter's row
+        /// of the redrive and given back in `Outgoing::handle` when `verify` is asked, also after a restart.
+        handle: Option<String>,
+    },
     /// It definitely has not, or it answered that the work failed.
     Refused(Box<Refusal>),
     /// Nobody knows: never shown as success.
@@ -111,7 +125,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
     /// The address as people know it, without credentials.
     fn address(&self) -> String;
 
-    /// Whether a letter that comes twice under one key is taken once: then what is unknown may be sent again.
+    /// Whether a letter that comes twice under one key is taken once: then what is unknown may be sent again. Where the
+    /// destination remembers keys for a while only, this holds within that window; an implementation says how long it is.
     fn deduplicates(&self) -> bool;
 
     /// Whether it finds a letter by the id that its message has at the source. Whoever sends has to look that up.
@@ -119,7 +134,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
         false
     }
 
-    /// What stands above the letter when it is sent, by name and value; nothing where a letter has no headers there.
+    /// The headers that the letter is sent with, by name and readable value, for the plan; nothing where a letter has no
+    /// headers there. An original header that is not among them is left out when the letter is sent.
     fn headers(&self, _: &Outgoing) -> Option<Vec<(String, String)>> {
         None
     }

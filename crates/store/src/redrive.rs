@@ -8,8 +8,10 @@ use lazaret_core::attempt::Attempt;
 use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::gate::{Cause, Governance, Passed, Shut, pass};
+use lazaret_core::header::Headers;
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::AgainstFix;
+use lazaret_core::limits;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
 
@@ -115,6 +117,8 @@ pub struct Group {
     pub source: String,
     pub subscriber: Option<String>,
     pub died: AgainstFix,
+    /// Why its letters have no body, if they have none: that of the first of them.
+    pub body_missing: Option<String>,
     pub letters: u64,
     /// What was decided, once it was.
     pub verdict: Option<GroupVerdict>,
@@ -169,6 +173,8 @@ pub enum GroupVerdict {
     Shut(Shut),
     /// Nothing is configured that takes these letters.
     NoWayBack(String),
+    /// The letters have no body that could be sent, for this reason.
+    BodyMissing(String),
 }
 
 /// What a plan counts, read from the frozen list.
@@ -275,9 +281,14 @@ pub enum SendOutcome {
     /// The work is done, on this evidence.
     Delivered {
         evidence: &'static str,
+        /// What the destination handed out for it.
+        handle: Option<String>,
     },
     /// The destination has it; whether the work succeeds is not known yet.
-    Sent,
+    Sent {
+        /// What the destination handed out for it.
+        handle: Option<String>,
+    },
     /// It was sent, and has not died again for as long as its quiet window lasts.
     Assumed,
     /// It definitely has not, or its answer says that the work failed: an attempt of the same life.
@@ -293,12 +304,24 @@ pub enum SendOutcome {
 }
 
 impl SendOutcome {
+    /// What the destination handed out, as far as it is kept.
+    pub(crate) fn handle(&self) -> Option<&str> {
+        let handle = match self {
+            SendOutcome::Delivered { handle, .. } | SendOutcome::Sent { handle } => handle.as_deref()?,
+            SendOutcome::Assumed
+            | SendOutcome::Failed { .. }
+            | SendOutcome::Unknown { .. }
+            | SendOutcome::Unsent => return None,
+        };
+        Some(&handle[..handle.floor_char_boundary(limits::HANDLE_BYTES_MAX)])
+    }
+
     /// Whether sending can have come to this when the claim was that far. A letter whose outcome is unknown is settled by
     /// the answer if that comes after all, but not as unknown once more.
     pub(crate) fn can_settle(&self, step: ClaimStep, before: Outcome) -> bool {
         match self {
             SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
-            SendOutcome::Sent => step == ClaimStep::Sending,
+            SendOutcome::Sent { .. } => step == ClaimStep::Sending,
             SendOutcome::Assumed => before == Outcome::Sent,
             // What was sent can get out of sight later: its trace at the destination is gone.
             SendOutcome::Unknown { .. } => {
@@ -334,6 +357,8 @@ pub struct RedriveLetter {
     /// What proves the outcome, or why it is so.
     pub evidence: Option<String>,
     pub idempotency_key: Option<String>,
+    /// What the destination handed out for it: a sequence, a delivery tag.
+    pub handle: Option<String>,
     pub sent_at: Option<Time>,
     pub outcome_at: Option<Time>,
 }
@@ -347,6 +372,8 @@ pub struct SentLetter {
     pub life: u32,
     /// The id that the message has at its source, as lists show it: cut to `limits::NAME_BYTES_MAX`.
     pub event_id: String,
+    /// What the destination handed out when it took the letter.
+    pub handle: Option<String>,
     pub sent_at: Option<Time>,
 }
 
@@ -426,7 +453,7 @@ pub struct Edit {
     pub body: Vec<u8>,
     pub content_type: String,
     /// All headers that are sent, by name.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// Another configured destination, by name.
     pub destination: Option<String>,
     pub author: String,

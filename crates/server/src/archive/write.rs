@@ -6,9 +6,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
+use lazaret_core::header::headers_to_json;
 use lazaret_core::id::FileId;
 use lazaret_core::letter::{Hold, Letter, Resolution};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::archive::{ShelvedRow, WrittenFile};
 use lazaret_store::page::LifeAttempt;
@@ -178,9 +180,7 @@ fn marks(rows: &[Row]) -> Vec<Column> {
 fn lives(rows: &[Row]) -> Vec<Column> {
     let life = || rows.iter().flat_map(|row| &row.exported.lives).map(|(life, _)| life);
     let envelope = || rows.iter().flat_map(|row| &row.exported.lives).map(|(_, envelope)| envelope);
-    let headers = envelope().map(|envelope| {
-        serde_json::to_string(envelope.headers()).expect("pairs of texts can be written as JSON")
-    });
+    let headers = envelope().map(|envelope| headers_to_json(envelope.headers()));
     vec![
         number("life", life().map(|life| life.life)),
         time("captured_at", life().map(|life| life.captured_at)),
@@ -197,6 +197,8 @@ fn lives(rows: &[Row]) -> Vec<Column> {
         number_or_null("max_retries", life().map(|life| life.max_retries)),
         text_or_null("redrive_id", life().map(|life| life.redrive.map(|id| id.to_string()))),
         text_or_null("reported", life().map(|life| life.reported.as_deref())),
+        text_or_null("origin", envelope().map(|envelope| envelope.origin().map(Origin::to_json))),
+        text_or_null("body_missing", envelope().map(|envelope| envelope.body_missing())),
     ]
 }
 

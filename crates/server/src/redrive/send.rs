@@ -315,9 +315,10 @@ impl Round {
 fn is_bad(outcome: &SendOutcome) -> bool {
     match outcome {
         SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } => true,
-        SendOutcome::Delivered { .. } | SendOutcome::Sent | SendOutcome::Assumed | SendOutcome::Unsent => {
-            false
-        }
+        SendOutcome::Delivered { .. }
+        | SendOutcome::Sent { .. }
+        | SendOutcome::Assumed
+        | SendOutcome::Unsent => false,
     }
 }
 

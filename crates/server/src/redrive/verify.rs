@@ -102,7 +102,7 @@ fn outcome(
     now: Time,
 ) -> Option<SendOutcome> {
     match verified {
-        Verified::Succeeded { evidence, .. } => Some(SendOutcome::Delivered { evidence }),
+        Verified::Succeeded { evidence, .. } => Some(SendOutcome::Delivered { evidence, handle: None }),
         Verified::Lost(why) => Some(SendOutcome::Unknown { why }),
         Verified::Taken(Silence::Succeeds { after_ms }) => {
             let quiet_ms = run.options.quiet_ms.max(i64::try_from(after_ms).unwrap_or(i64::MAX));
@@ -144,6 +144,7 @@ async fn sent_copy(
         redrive: run.id,
         message_id,
         idempotency_key: sent.claim.idempotency_key.clone(),
+        handle: sent.handle.clone(),
         sent_at: sent.sent_at,
     })
 }

@@ -83,11 +83,11 @@ impl Outbox {
         let table = self.table().await?;
         if table.key.fits(&outgoing.message_id) && self.reset(&table, outgoing).await? {
             locked(&self.awaited).redriven(&outgoing.message_id);
-            return Ok(Sent::Taken);
+            return Ok(Sent::Taken { handle: None });
         }
         Ok(match self.status(&outgoing.message_id).await? {
-            RowStatus::Pending | RowStatus::Processing => Sent::Taken,
-            RowStatus::Processed { .. } => Sent::Delivered { evidence: "processed" },
+            RowStatus::Pending | RowStatus::Processing => Sent::Taken { handle: None },
+            RowStatus::Processed { .. } => Sent::Delivered { evidence: "processed", handle: None },
             RowStatus::DeadLetter => Sent::Unsent("its row changed at this very moment".to_owned()),
             RowStatus::Other(word) => refused(
                 "UnknownStatus",

@@ -27,7 +27,7 @@ async fn rule_040_040_one_dead_row_is_reset_and_no_other() {
     // The application repaired the payload while the row was dead: that is not undone.
     app.run(&format!("update outbox set payload = '{{\"n\": 11}}' where id = '{id}'")).await;
     let outbox = app.outbox();
-    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken { handle: None });
     let row = format!(
         "select concat_ws(' ', status, retry_count, coalesce(last_error, 'null'), payload,
                 next_attempt_at > now() - interval '1 minute') from outbox where id = '{id}'"
@@ -43,9 +43,9 @@ async fn a_row_that_is_not_dead_is_never_changed() {
     let outbox = app.outbox();
     let id = app.event("order-1", "{}").await;
     for (status, sent) in [
-        ("PENDING", Sent::Taken),
-        ("PROCESSING", Sent::Taken),
-        ("PROCESSED", Sent::Delivered { evidence: "processed" }),
+        ("PENDING", Sent::Taken { handle: None }),
+        ("PROCESSING", Sent::Taken { handle: None }),
+        ("PROCESSED", Sent::Delivered { evidence: "processed", handle: None }),
     ] {
         app.run(&format!("update outbox set status = '{status}', retry_count = 2, last_error = 'x'")).await;
         let before = app.text("select outbox::text || xmin::text from outbox").await;
@@ -110,7 +110,7 @@ async fn a_database_that_is_away_leaves_the_outcome_unknown() {
     let outbox = app.outbox();
     let Sent::Unknown(why) = outbox.send(&letter("7")).await else { panic!("known") };
     assert!(!why.contains("hunter2"), "{why}");
-    assert_eq!(verify(outbox.as_ref(), &letter("7")).await, Verified::NotYet);
+    assert_eq!(verify(outbox.as_ref(), &letter("7"), None).await, Verified::NotYet);
     assert!(!Destination::address(outbox.as_ref()).contains("hunter2"));
 }
 
@@ -134,10 +134,10 @@ async fn a_row_that_is_deleted_after_it_was_redriven_is_lost_sight_of() {
     let app = App::start().await;
     let id = app.dead_event("order-1", "{\"n\": 1}").await;
     let outbox = app.outbox();
-    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
-    assert_eq!(verify(outbox.as_ref(), &letter(&id)).await, Verified::NotYet);
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken { handle: None });
+    assert_eq!(verify(outbox.as_ref(), &letter(&id), None).await, Verified::NotYet);
     app.run(&format!("delete from outbox where id = '{id}'")).await;
-    let Verified::Lost(why) = verify(outbox.as_ref(), &letter(&id)).await else { panic!("not lost") };
+    let Verified::Lost(why) = verify(outbox.as_ref(), &letter(&id), None).await else { panic!("not lost") };
     assert_eq!(why, "its row was deleted from public.outbox before it was seen processed");
 }
 
@@ -147,10 +147,10 @@ async fn a_row_that_is_deleted_after_the_relay_delivered_it_was_processed() {
     let id = app.dead_event("order-1", "{\"n\": 1}").await;
     let outbox = app.outbox();
     let relay = Relay::new(outbox.clone(), Arc::new(Scripted::default()), ClassRules::default()).unwrap();
-    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken { handle: None });
     assert_eq!(relay.tick().await.unwrap().delivered, 1);
     app.run(&format!("delete from outbox where id = '{id}'")).await;
-    let verified = verify(outbox.as_ref(), &letter(&id)).await;
+    let verified = verify(outbox.as_ref(), &letter(&id), None).await;
     assert!(matches!(verified, Verified::Succeeded { evidence: "processed", .. }), "{verified:?}");
 }
 
@@ -166,5 +166,5 @@ async fn a_table_that_does_not_fit_refuses_no_letter() {
         assert!(why.contains("retry_count"), "{why}");
     }
     app.run("alter table outbox rename column tries to retry_count").await;
-    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken { handle: None });
 }

@@ -25,6 +25,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (13, include_str!("migrations/0013_incident_gate.sql")),
     (14, include_str!("migrations/0014_kept_attempts.sql")),
     (15, include_str!("migrations/0015_known_deaths.sql")),
+    (16, include_str!("migrations/0016_origins.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

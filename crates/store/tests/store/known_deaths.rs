@@ -55,7 +55,9 @@ pub async fn what_a_source_told_last_is_known_of_every_letter(rig: &mut Rig) {
     let id = free_run(rig, unpaced()).await;
     sending(rig, id, 10, 200).await;
     assert_eq!(facts(rig, "e2").await, live("2 x", true));
-    assert!(settle(rig, id, all[2], SendOutcome::Delivered { evidence: "processed" }, 300).await);
+    assert!(
+        settle(rig, id, all[2], SendOutcome::Delivered { evidence: "processed", handle: None }, 300).await
+    );
     assert_eq!(facts(rig, "e2").await, live("2 x", true));
     assert!(settle(rig, id, all[3], SendOutcome::Unsent, 300).await);
     assert_eq!(facts(rig, "e3").await, live("3 x", false));

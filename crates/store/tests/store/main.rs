@@ -32,6 +32,7 @@ mod jobs;
 mod known_deaths;
 mod late_evidence;
 mod lines;
+mod messages;
 mod model;
 mod operations;
 mod paging;

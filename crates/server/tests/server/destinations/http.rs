@@ -14,7 +14,7 @@ use super::receiver::{Reaction, Receiver, answer};
 use super::rigs::{HttpRig, Rig, SECRET, config, open};
 use super::{is_unknown, letter};
 
-const DELIVERED: Sent = Sent::Delivered { evidence: "delivered" };
+const DELIVERED: Sent = Sent::Delivered { evidence: "delivered", handle: None };
 
 #[track_caller]
 fn refusal(sent: Sent) -> Refusal {
@@ -38,7 +38,7 @@ async fn two_hundreds_are_delivered_or_taken() {
             it.receiver.react(Reaction::answer(status, body));
         }
         assert_eq!(send(&rig).await, DELIVERED, "{status}");
-        assert_eq!(send(&waits).await, Sent::Taken, "{status}");
+        assert_eq!(send(&waits).await, Sent::Taken { handle: None }, "{status}");
     }
     let sent = letter("x");
     let copy = SentCopy {
@@ -47,6 +47,7 @@ async fn two_hundreds_are_delivered_or_taken() {
         redrive: sent.redrive,
         message_id: String::new(),
         idempotency_key: sent.idempotency_key,
+        handle: None,
         sent_at: None,
     };
     let verified = waits.destination().verify(&[copy]).await;
@@ -257,7 +258,7 @@ async fn original_headers_are_passed_on_and_ours_are_ours() {
         ("Idempotency-Key", "theirs"),
         ("x-evil", "a\r\nEvil: 1"),
     ] {
-        outgoing.headers.push((name.to_owned(), value.to_owned()));
+        outgoing.headers.push((name.to_owned(), value.into()));
     }
     outgoing.content_type = "text/plain; charset=utf-8".to_owned();
     assert_eq!(rig.destination().send(&outgoing).await, DELIVERED);

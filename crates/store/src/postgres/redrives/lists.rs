@@ -98,7 +98,7 @@ pub(super) async fn letters(
 }
 
 const SENT: &str = "
-select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at
+select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at, t.handle
   from redrive_letters t
   join claims c on c.letter = t.letter and c.run = t.redrive and c.life = t.life
   join dead_letter_queue l on l.id = t.letter and l.created_at = uuid_time(t.letter)
@@ -129,6 +129,7 @@ pub(super) async fn sent(
             },
             life: row.small(5)?,
             event_id: row.cell(6)?,
+            handle: row.cell(8)?,
             sent_at: row.time_opt(7)?,
         });
     }

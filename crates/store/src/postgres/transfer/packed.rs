@@ -50,7 +50,7 @@ impl Packed {
             .iter()
             .map(|(life, envelope)| {
                 let reported = life.reported.as_ref().map(|text| pack(text.as_bytes()));
-                Ok(PackedLife { headers: header_text(envelope)?, body: pack(envelope.body()), reported })
+                Ok(PackedLife { headers: header_text(envelope), body: pack(envelope.body()), reported })
             })
             .collect::<Result<_, StoreError>>()?;
         let present = exported.lives.last();
@@ -58,9 +58,9 @@ impl Packed {
             .and_then(|(life, _)| exported.attempts.iter().position(|told| told.ordinal == life.fatal));
         let extract = match present {
             Some((life, envelope)) => {
-                let origin = exported.letter.origin(envelope, life.reported.as_deref());
+                let parts = exported.letter.event_parts(envelope, life.reported.as_deref());
                 let told: Vec<&Attempt> = runs.iter().collect();
-                Extract::of_parts(origin, fatal.map(|at| &runs[at].error), &told)
+                Extract::of_parts(parts, fatal.map(|at| &runs[at].error), &told)
             }
             None => Extract::default(),
         };

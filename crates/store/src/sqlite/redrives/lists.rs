@@ -118,7 +118,7 @@ pub(super) fn letters(
 }
 
 const SENT: &str = "
-select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at
+select t.ordinal, t.grp, t.letter, c.idempotency_key, c.renewals, t.life, l.event_id, t.sent_at, t.handle
   from redrive_letters t
   join claims c on c.letter = t.letter and c.run = t.redrive and c.life = t.life
   join dead_letter_queue l on l.id = t.letter
@@ -148,6 +148,7 @@ pub(super) fn sent(
             },
             life: row.get(5)?,
             event_id: row.get(6)?,
+            handle: row.get(8)?,
             sent_at: row.get::<_, Option<i64>>(7)?.map(Time::from_ms),
         })
     })?;

@@ -5,14 +5,17 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::fingerprint::{Grouping, Subject};
+use lazaret_core::header::{HeaderValue, Headers};
 use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy, listed};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported, Import};
+use serde_json::Value;
 
 use super::{
     AttemptForm, DecisionForm, ErrorForm, FORMAT, HoldForm, LetterForm, LifeForm, ResolutionForm, Text,
@@ -248,10 +251,13 @@ fn read_life_alone(
         return Err(NotTaken::wrong("diedAt is later than capturedAt"));
     }
     let content_type = name("contentType", &form.content_type)?;
-    let headers_bytes = form.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    within("the bytes of headers", headers_bytes, door.body_bytes_max)?;
-    let headers = form.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let envelope = Envelope::seal(Bytes::from(body(form, door)?), content_type.clone(), headers);
+    let headers = read_headers(form, door)?;
+    let origin = form.origin.as_deref().map(Origin::from_json).transpose();
+    let origin = origin.map_err(|error| NotTaken::Wrong(format!("origin: {error}")))?;
+    let body_missing = optional("bodyMissing", form.body_missing.as_ref(), limits::REASON_BYTES_MAX)?;
+    let envelope = Envelope::seal(Bytes::from(body(form, door)?), content_type.clone(), headers)
+        .with_origin(origin.clone())
+        .with_body_missing(body_missing.clone());
     if digest("sha256", &form.sha256)? != *envelope.sha256() {
         return Err(NotTaken::wrong("the body does not have its sha256"));
     }
@@ -273,8 +279,21 @@ fn read_life_alone(
             .map(|text| id("redriveId", text, RedriveId::parse))
             .transpose()?,
         reported: json_object("reported", form.reported.as_ref(), door.body_bytes_max)?,
+        origin,
+        body_missing,
     };
     Ok((life, envelope))
+}
+
+fn read_headers(form: &LifeForm<'_>, door: &Door<'_>) -> Result<Headers, NotTaken> {
+    let read = |(name, value): &(Text<'_>, Value)| match HeaderValue::from_json(value.clone()) {
+        Ok(value) => Ok((name.to_string(), value)),
+        Err(error) => Err(NotTaken::Wrong(format!("headers: {error}"))),
+    };
+    let headers: Headers = form.headers.iter().map(read).collect::<Result<_, _>>()?;
+    let bytes = headers.iter().map(|(name, value)| name.len() + value.bytes()).sum();
+    within("the bytes of headers", bytes, door.body_bytes_max)?;
+    Ok(headers)
 }
 
 fn read_decision(form: &DecisionForm<'_>, door: &Door<'_>) -> Result<DecisionRecord, NotTaken> {

@@ -10,6 +10,7 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
+use lazaret_store::testing::messages::{full, without_body};
 use lazaret_store::transfer::Import;
 use serde_json::{Value, json};
 
@@ -97,6 +98,8 @@ fn exported(originals: Vec<Envelope>, attempts: Vec<LifeAttempt>) -> Exported {
             max_retries: Some(0),
             redrive: (life > 1).then(|| RedriveId::from_bytes([3; 16])),
             reported: (life == 1).then(|| "{\"n\": 1.000000000000000000001e400}".to_owned()),
+            origin: envelope.origin().cloned(),
+            body_missing: envelope.body_missing().map(str::to_owned),
         };
         (life, envelope)
     });
@@ -132,7 +135,7 @@ fn assert_comes_back(exported: &Exported) {
 #[test]
 fn awkward_letters_come_back_as_they_were() {
     assert_comes_back(&plain());
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let header = |name: &str, value: &str| (name.to_owned(), value.into());
     let originals = vec![
         Envelope::seal(Bytes::from((0..=255).collect::<Vec<u8>>()), "application/octet-stream", Vec::new()),
         Envelope::seal(Bytes::new(), "", vec![header("lonely", "")]),
@@ -142,9 +145,11 @@ fn awkward_letters_come_back_as_they_were() {
             vec![header("twice", "\0"), header("twice", "ü")],
         ),
         Envelope::seal(Bytes::from(vec![0xff; 1_000_000]), "x", Vec::new()),
+        full(b"{}"),
+        without_body(),
     ];
     let mut attempts: Vec<LifeAttempt> =
-        (1..=1_000).map(|ordinal| attempt(1 + ordinal % 4, ordinal, LetterError::default())).collect();
+        (1..=1_000).map(|ordinal| attempt(1 + ordinal % 6, ordinal, LetterError::default())).collect();
     attempts[0].attempt.at = Some(Time::from_ms(i64::MAX));
     attempts[1].attempt.at = Some(Time::from_ms(i64::MIN));
     attempts[2].attempt.duration_ms = Some(i64::MAX as u64);
@@ -199,7 +204,7 @@ fn names_that_were_cut_keep_their_key() {
 
 #[test]
 fn what_contradicts_itself_is_refused_with_the_reason() {
-    let cases: [(&str, Value, &str); 30] = [
+    let cases: [(&str, Value, &str); 32] = [
         ("/format", json!(2), "format 2"),
         ("/key", json!("0".repeat(64)), "key is not that of"),
         ("/key", json!("G".repeat(64)), "64 hex digits"),
@@ -227,6 +232,8 @@ fn what_contradicts_itself_is_refused_with_the_reason() {
         ("/lives/0/capturedAt", json!("2026-11-17T00:00:00Z"), "future"),
         ("/lives/0/reported", json!("[]"), "reported does not hold a JSON object"),
         ("/lives/0/headers", json!([["a"]]), "cannot be read"),
+        ("/lives/0/headers", json!([["a", 7]]), "headers: a header is a string"),
+        ("/lives/0/headers", json!([["a", {"type": "int8", "value": 300}]]), "headers: `value` is not"),
         ("/updatedAt", json!("2026-11-15T03:00:00"), "no time zone"),
         ("/attempts/0/ordinal", json!(2), "attempt 1 is missing"),
         ("/attempts/0/life", json!(2), "belongs to life 2"),
