@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod filter;
 pub mod fingerprint;
 pub mod gate;
+pub mod header;
 pub mod id;
 pub mod incident;
 pub mod job;

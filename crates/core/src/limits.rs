@@ -42,6 +42,10 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Depth of JSON that is read as values. Deeper originals are kept verbatim and only not looked into.
 pub const JSON_DEPTH_MAX: usize = 120;
 
+/// Levels of arrays and tables in the value of a header: brokers nest two or three (`x-death`), and whoever walks through
+/// headers does so on the stack. What is deeper is kept as the text of its JSON form.
+pub const HEADER_DEPTH_MAX: usize = 16;
+
 /// Attempts of one life: ten times the most patient retry policy we have seen.
 pub const ATTEMPTS_MAX: usize = 1_000;
 

@@ -7,6 +7,7 @@ mod assigned;
 mod card;
 mod draft;
 mod form;
+mod header;
 mod json;
 #[cfg(test)]
 mod laws;
@@ -20,6 +21,7 @@ mod text;
 use std::borrow::Cow;
 
 use crate::filter::Filter;
+use crate::header::HeaderValue;
 use crate::json_path::Query;
 use crate::surrogates;
 pub use draft::{Draft, Unfilled};
@@ -110,17 +112,22 @@ impl Redactor {
     pub fn header<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
         match &self.0 {
             None => Cow::Borrowed(value),
-            Some(rules) if rules.headers.has(name) || rules.keys.has(name) => match value {
-                "" | MASK => Cow::Borrowed(value),
-                _ => Cow::Borrowed(MASK),
-            },
-            Some(rules) => rules.words(value),
+            Some(rules) => header::mask_text(rules, name, value),
+        }
+    }
+
+    /// The value of a header of any type. What is masked is text, whatever it was before; tables and arrays keep their
+    /// shape.
+    pub fn header_value<'a>(&self, name: &str, value: &'a HeaderValue) -> Cow<'a, HeaderValue> {
+        match &self.0 {
+            None => Cow::Borrowed(value),
+            Some(rules) => header::mask(rules, name, value),
         }
     }
 
     /// All headers, in their order.
-    pub fn headers<'a>(&self, headers: &'a [(String, String)]) -> Vec<(&'a str, Cow<'a, str>)> {
-        headers.iter().map(|(name, value)| (name.as_str(), self.header(name, value))).collect()
+    pub fn headers<'a>(&self, headers: &'a [(String, HeaderValue)]) -> Vec<(&'a str, Cow<'a, HeaderValue>)> {
+        headers.iter().map(|(name, value)| (name.as_str(), self.header_value(name, value))).collect()
     }
 
     /// A JSON text with its hidden values masked; every other byte stays as it is. What is no JSON is taken for words.

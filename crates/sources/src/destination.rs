@@ -7,6 +7,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, LetterError};
+use lazaret_core::header::Headers;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::time::Time;
 
@@ -21,7 +22,7 @@ pub struct Outgoing {
     /// Stays the same over repetitions of one send.
     pub idempotency_key: String,
     pub content_type: String,
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     pub body: Bytes,
     pub content: Content,
 }
@@ -102,7 +103,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
         false
     }
 
-    /// What stands above the letter when it is sent, by name and value; nothing where a letter has no headers there.
+    /// The headers that the letter is sent with, by name and readable value, for the plan; nothing where a letter has no
+    /// headers there. An original header that is not among them is left out when the letter is sent.
     fn headers(&self, _: &Outgoing) -> Option<Vec<(String, String)>> {
         None
     }

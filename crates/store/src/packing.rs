@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, AttemptIdentity, LetterError, identities};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::words::indexed_text;
+use lazaret_core::header::{Headers, headers_from_json, headers_to_json};
 use lazaret_core::letter::{Admitted, listed};
 use lazaret_core::limits;
 use serde::{Deserialize, Serialize};
@@ -148,7 +149,7 @@ impl Prepared {
             return Err(StoreError::Corrupt("a letter without a fatal attempt was admitted".into()));
         };
         let words = indexed_text(&captured.letter_type, &fatal.error_type, &fatal.message);
-        let headers = header_text(&captured.envelope)?;
+        let headers = header_text(&captured.envelope);
         Ok(Prepared {
             body: pack(captured.envelope.body()),
             headers,
@@ -243,9 +244,9 @@ pub(crate) fn open_body(packed: &[u8]) -> Result<Bytes, StoreError> {
 }
 
 /// Headers out of what `header_text` gave.
-pub(crate) fn open_headers(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
+pub(crate) fn open_headers(text: Option<&str>) -> Result<Headers, StoreError> {
     match text {
-        Some(text) => serde_json::from_str(text)
+        Some(text) => headers_from_json(text)
             .map_err(|error| StoreError::Corrupt(format!("headers cannot be read: {error}"))),
         None => Ok(Vec::new()),
     }
@@ -256,10 +257,10 @@ pub(crate) fn open_text(packed: &[u8]) -> Result<String, StoreError> {
 }
 
 /// Headers as they are kept: in order, nothing if there are none.
-pub(crate) fn header_text(envelope: &Envelope) -> Result<Option<String>, StoreError> {
+pub(crate) fn header_text(envelope: &Envelope) -> Option<String> {
     match envelope.headers() {
-        [] => Ok(None),
-        headers => json(&headers).map(Some),
+        [] => None,
+        headers => Some(headers_to_json(headers)),
     }
 }
 

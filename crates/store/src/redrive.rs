@@ -8,6 +8,7 @@ use lazaret_core::attempt::Attempt;
 use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::gate::{Cause, Governance, Passed, Shut, pass};
+use lazaret_core::header::Headers;
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::AgainstFix;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
@@ -405,7 +406,7 @@ pub struct Edit {
     pub body: Vec<u8>,
     pub content_type: String,
     /// All headers that are sent, by name.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// Another configured destination, by name.
     pub destination: Option<String>,
     pub author: String,

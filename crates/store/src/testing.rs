@@ -6,6 +6,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot have its database has failed")]
 
+pub mod messages;
 pub mod own;
 pub mod plans;
 pub mod pooler;

@@ -196,7 +196,7 @@ impl Message {
             ("x-sent-by", format!("{}/{}", self.cause.event.sender.name, self.sender_version)),
             ("x-tenant-id", self.facts.shop.tenant.to_owned()),
         ];
-        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         Envelope::seal(Bytes::from(body), content_type, headers)
     }
 

@@ -2,13 +2,11 @@
 //!
 //! It reads the envelope and nothing else, and it takes bounded time on whatever a stranger has sent.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use super::Filter;
 use super::words::{body_json, content_words_and_json};
 use crate::envelope::Envelope;
-use crate::json_path::{Json, Members, NotRead};
+use crate::header::headers_document;
+use crate::json_path::{Json, NotRead};
 
 impl Filter {
     /// Whether the columns of a letter are not enough to tell whether it matches.
@@ -28,7 +26,7 @@ impl Filter {
     }
 
     fn header_path_allows(&self, envelope: &Envelope) -> bool {
-        self.header_path.is_empty() || self.header_path.allow(&Ok(headers_json(envelope)))
+        self.header_path.is_empty() || self.header_path.allow(&Ok(headers_document(envelope.headers())))
     }
 
     /// Whether every text is in the body, or in one of the names, texts and numbers of a JSON body, whose characters may
@@ -57,20 +55,4 @@ impl Filter {
         let (words, document): (Vec<String>, Result<Json<'_>, NotRead>) = content_words_and_json(envelope);
         self.body.begin_each_a_word(words.iter().map(String::as_str)) && self.path.allow(&document)
     }
-}
-
-/// An object of the headers as they are spelled: a text each, or a list of texts for a name that stands there again.
-fn headers_json(envelope: &Envelope) -> Json<'_> {
-    let mut by_name: BTreeMap<&str, Vec<Json<'_>>> = BTreeMap::new();
-    for (name, value) in envelope.headers() {
-        by_name.entry(name).or_default().push(Json::Text(Cow::Borrowed(value)));
-    }
-    let members = by_name.into_iter().map(|(name, values)| {
-        let value = match <[Json<'_>; 1]>::try_from(values) {
-            Ok([only]) => only,
-            Err(values) => Json::List(values),
-        };
-        (Cow::Borrowed(name), value)
-    });
-    Json::Object(Members::new(members.collect()))
 }

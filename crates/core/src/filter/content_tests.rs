@@ -9,10 +9,11 @@ use serde_json::json;
 use super::Filter;
 use super::words::content_words;
 use crate::envelope::Envelope;
+use crate::header::HeaderValue;
 use crate::limits;
 
 fn envelope(body: impl Into<Vec<u8>>, headers: &[(&str, &str)]) -> Envelope {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     Envelope::seal(Bytes::from(body.into()), "application/json", headers)
 }
 
@@ -63,6 +64,35 @@ fn a_text_is_found_as_it_is_written_or_as_it_is_meant() {
     assert!(matches("contains:plain", &envelope("a plain text", &[])));
     assert!(!matches("contains:Grüße", &envelope(r#"["Gr\u00fc\u00dfe""#, &[])), "no JSON, so no escapes");
     assert!(!matches("contains:a", &envelope(vec![b'a', 0xff], &[])), "bytes that are no text hold none");
+}
+
+#[test]
+fn typed_headers_are_found_by_their_words_and_paths() {
+    let death = HeaderValue::Table(vec![
+        ("queue".to_owned(), HeaderValue::ShortText("billing".to_owned())),
+        ("count".to_owned(), HeaderValue::Int64(3)),
+        ("reasons".to_owned(), HeaderValue::Array(vec![HeaderValue::from("rejected")])),
+    ]);
+    let headers = vec![
+        ("x-death".to_owned(), HeaderValue::Array(vec![death])),
+        ("n".to_owned(), HeaderValue::Int64(-4711)),
+        ("price".to_owned(), HeaderValue::Decimal { scale: 2, unscaled: 1250 }),
+        ("flag".to_owned(), HeaderValue::Boolean(true)),
+    ];
+    let letter = Envelope::seal(Bytes::from_static(b"{}"), "application/json", headers);
+    for (filter, expected) in [
+        ("headerPath:$['x-death'][0].queue=billing", true),
+        ("headerPath:$['x-death'][?@.count>=3]", true),
+        ("headerPath:$['x-death'][?@.count>3]", false),
+        ("headerPath:$.n=-4711", true),
+        ("headerPath:$.price=12.5", true),
+        ("headerPath:$.flag=true", true),
+        ("body:rejected", true),
+        ("body:4711", true),
+        ("body:refused", false),
+    ] {
+        assert_eq!(matches(filter, &letter), expected, "{filter}");
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub fn content_words(envelope: &Envelope) -> Vec<String> {
 pub(super) fn content_words_and_json(envelope: &Envelope) -> (Vec<String>, Result<Json<'_>, NotRead>) {
     let mut headers = Found::nothing();
     for (_, value) in envelope.headers() {
-        headers.add(value);
+        value.each_text(&mut |text| headers.add(text));
     }
     let mut body = headers.clone();
     let document = body_json(envelope, &mut |text| body.add(text));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::attempt::{Attempt, LetterError};
 use crate::envelope::Envelope;
+use crate::header::Headers;
 use crate::key::CaptureKey;
 use crate::letter::{Captured, RedriveMark, SourceWord};
 use crate::time::Time;
@@ -164,11 +165,11 @@ impl Job {
     }
 
     /// The texts in `meta`, which is where a job carries its trace.
-    fn headers(&self) -> Vec<(String, String)> {
+    fn headers(&self) -> Headers {
         let meta = Fields::read(&self.meta).unwrap_or_default();
         meta.iter()
             .filter(|(_, json)| json.starts_with('"'))
-            .filter_map(|(name, json)| Some((name.to_owned(), raw::text(json)?)))
+            .filter_map(|(name, json)| Some((name.to_owned(), raw::text(json)?.into())))
             .collect()
     }
 }

@@ -1,6 +1,9 @@
 //! What is masked and what stays, case by case.
 
+use bytes::Bytes;
+
 use super::*;
+use crate::header::Headers;
 
 fn redactor() -> Redactor {
     Redactor::new(Rules::default())
@@ -194,18 +197,54 @@ fn words_that_tell_what_is_wrong_stay() {
 
 #[test]
 fn headers_go_by_their_names() {
-    let headers: Vec<(String, String)> = [
+    let headers: Headers = [
         ("Authorization", "Bearer x"),
         ("X-Api-Key", "k"),
         ("traceparent", "00-a"),
         ("X-Url", "https://u:p@h"),
         ("Set-Cookie", ""),
     ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .map(|(name, value)| (name.to_owned(), value.into()))
     .to_vec();
     let shown: Vec<_> =
         redactor().headers(&headers).into_iter().map(|(_, value)| value.into_owned()).collect();
-    assert_eq!(shown, ["[redacted]", "[redacted]", "00-a", "https://u:[redacted]@h", ""]);
+    let expected = ["[redacted]", "[redacted]", "00-a", "https://u:[redacted]@h", ""].map(HeaderValue::from);
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn typed_headers_are_masked_inside_tables_and_arrays() {
+    let table = |entries: Vec<(&str, HeaderValue)>| {
+        HeaderValue::Table(entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    };
+    let inner = |token: HeaderValue, url: &str, card: HeaderValue| {
+        HeaderValue::Array(vec![table(vec![
+            ("count", HeaderValue::Int64(3)),
+            ("api-key", token),
+            ("reply", HeaderValue::from(url)),
+            ("card", card),
+            ("nothing", HeaderValue::Void),
+        ])])
+    };
+    let mask = || HeaderValue::from(MASK);
+    let bytes = |bytes: &'static [u8]| HeaderValue::Bytes(Bytes::from_static(bytes));
+    let cases = [
+        (
+            "x-death",
+            inner(HeaderValue::Int32(7), "https://u:p@h", HeaderValue::Int64(4_111_111_111_111_111)),
+            inner(mask(), "https://u:[redacted]@h", HeaderValue::from("•••• 1111")),
+        ),
+        ("Cookie", table(vec![("a", HeaderValue::Int8(1))]), mask()),
+        ("Authorization", HeaderValue::ShortText("Bearer x".to_owned()), mask()),
+        ("trace", bytes(b"0af7"), bytes(b"0af7")),
+        ("trace", bytes(b"\xff\x00"), mask()),
+        ("trace", HeaderValue::RawText(Bytes::from_static(b"\xff")), mask()),
+        ("at", HeaderValue::Timestamp(1_763_175_600), HeaderValue::Timestamp(1_763_175_600)),
+    ];
+    for (name, value, expected) in cases {
+        assert_eq!(*redactor().header_value(name, &value), expected, "{name}");
+        assert_eq!(*Redactor::off().header_value(name, &value), value, "{name}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
+use lazaret_core::header;
 use lazaret_core::id::LetterId;
 use lazaret_core::redaction::{MASK, Redactor, masks};
 use serde::Deserialize;
@@ -34,7 +35,7 @@ use crate::redrive::{self, Edited, NotRedriven, SingleRequest};
     path = "/api/v1/dead-letters/{id}/retry",
     tag = "redrives",
     params(("id" = String, Path)),
-    request_body(content = Option<Object>, description = "May be empty. `reason`; `edit` with `body` (a text, or JSON that is sent as it is written) or `bodyBase64`, `contentType`, `headers` (laid over the original ones; null takes one away) and `destination`; `breakGlass` with a reason passes a shut gate, for administrators"),
+    request_body(content = Option<Object>, description = "May be empty. `reason`; `edit` with `body` (a text, or JSON that is sent as it is written) or `bodyBase64`, `contentType`, `headers` (laid over the original ones: a text, an object with `type` and `value`, or null to take one away) and `destination`; `breakGlass` with a reason passes a shut gate, for administrators"),
     responses(
         (status = 200, body = RedriveBody, description = "It has come to its end within the call; `letters` says how"),
         (status = 202, body = RedriveBody, description = "It is under way; see Location"),
@@ -78,8 +79,8 @@ async fn refuse_masks(app: &App, id: LetterId, edit: &Edited) -> Result<(), Prob
             "put the value itself there; who may reveal gets the letter as it is with `reveal=` and a reason",
         )
     };
-    let is_masked = |text: &str| masks(text.as_bytes()) > 0;
-    let in_headers = edit.headers.iter().any(|(_, value)| value.as_deref().is_some_and(is_masked));
+    let masks_in = |value: &header::HeaderValue| masks(value.to_json().to_string().as_bytes());
+    let in_headers = edit.headers.iter().any(|(_, value)| value.as_ref().is_some_and(|it| masks_in(it) > 0));
     let in_body = edit.body.as_deref().is_some_and(|body| masks(body) > 0);
     if app.redactor.is_off() || !(in_headers || in_body) {
         return Ok(());
@@ -89,8 +90,8 @@ async fn refuse_masks(app: &App, id: LetterId, edit: &Edited) -> Result<(), Prob
     for (name, value) in &edit.headers {
         let before = envelope.map_or(&[][..], |envelope| envelope.headers());
         let before = before.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        let before: usize = before.map(|(_, value)| masks(value.as_bytes())).sum();
-        if value.as_ref().is_some_and(|value| masks(value.as_bytes()) > before) {
+        let before: usize = before.map(|(_, value)| masks_in(value)).sum();
+        if value.as_ref().is_some_and(|value| masks_in(value) > before) {
             return Err(made_from_shown(&format!("edit.headers.{}", crate::raw_json::shown(name))));
         }
     }
@@ -123,7 +124,7 @@ fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
         Some(Value::Object(headers)) => {
             headers.into_iter().map(|(name, value)| read_header(name, value)).collect::<Result<_, _>>()?
         }
-        Some(other) => return Err(wrong("edit.headers", "an object of texts", &other)),
+        Some(other) => return Err(wrong("edit.headers", "an object of headers", &other)),
     };
     let destination = edit.text("destination")?;
     edit.end()?;
@@ -134,19 +135,23 @@ fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
     Ok(edited)
 }
 
-fn read_header(name: String, value: Value) -> Result<(String, Option<String>), Problem> {
+fn read_header(name: String, value: Value) -> Result<(String, Option<header::HeaderValue>), Problem> {
     let path = format!("edit.headers.{}", crate::raw_json::shown(&name));
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Err(bad(&path, "is no name of a header"));
     }
     match value {
         Value::Null => Ok((name, None)),
-        Value::String(_) if !is_passed_on(&name) => Err(bad(&path, "is never sent on").hint(
+        Value::String(_) | Value::Object(_) if !is_passed_on(&name) => Err(bad(&path, "is never sent on").hint(
             "headers of the connection and headers that open doors are the destination's own: they come from the configuration",
         )),
-        Value::String(text) if HeaderValue::from_str(&text).is_ok() => Ok((name, Some(text))),
+        Value::String(text) if HeaderValue::from_str(&text).is_ok() => Ok((name, Some(text.into()))),
         Value::String(_) => Err(bad(&path, "cannot be sent as a header")),
-        other => Err(wrong(&path, "a text, or null to take it away", &other)),
+        Value::Object(_) => match header::HeaderValue::from_json(value) {
+            Ok(typed) => Ok((name, Some(typed))),
+            Err(error) => Err(bad(&path, error.to_string())),
+        },
+        other => Err(wrong(&path, "a text, a typed value, or null to take it away", &other)),
     }
 }
 

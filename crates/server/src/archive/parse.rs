@@ -7,6 +7,7 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::fingerprint::Fingerprint;
+use lazaret_core::header::headers_from_json;
 use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy};
@@ -160,7 +161,7 @@ fn resolution(record: Record<'_>) -> Result<Option<Resolution>, String> {
 
 fn life(record: Record<'_>) -> Result<(Life, Envelope), String> {
     let content_type = record.text("content_type")?;
-    let headers: Vec<(String, String)> = record.one_of("headers", |text| serde_json::from_str(text).ok())?;
+    let headers = record.one_of("headers", |text| headers_from_json(text).ok())?;
     let envelope = Envelope::seal(Bytes::from(record.bytes("body")?), content_type.clone(), headers);
     if record.digest("sha256")? != *envelope.sha256() {
         return Err("the body does not have its sha256".to_owned());

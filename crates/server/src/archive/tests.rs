@@ -5,12 +5,14 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::fingerprint::Fingerprint;
+use lazaret_core::header::Headers;
 use lazaret_core::id::{FileId, IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::time::Time;
 use lazaret_store::page::{Life, LifeAttempt};
+use lazaret_store::testing::messages::every_header;
 use lazaret_store::transfer::{DecisionRecord, Exported};
 
 use super::parse;
@@ -23,7 +25,7 @@ fn now() -> Time {
     Time::from_ms(1_794_700_000_123)
 }
 
-fn life(number: u32, body: Vec<u8>, headers: Vec<(String, String)>, word: &str) -> (Life, Envelope) {
+fn life(number: u32, body: Vec<u8>, headers: Headers, word: &str) -> (Life, Envelope) {
     let envelope = Envelope::seal(Bytes::from(body), format!("application/{word}"), headers);
     let life = Life {
         life: number,
@@ -130,7 +132,8 @@ fn full(number: u8, word: &str) -> Row {
     row.exported.ever_sent = true;
     row.exported.lives = (7..10)
         .map(|number| {
-            let headers = vec![(said("name"), said("value")), (said("name"), String::new())];
+            let mut headers = vec![(said("name"), said("value").into()), (said("name"), "".into())];
+            headers.extend(every_header());
             let (mut life, envelope) = life(number, word.as_bytes().to_vec(), headers, word);
             (life.max_retries, life.reported) = (Some(0), some("reported"));
             life.redrive = Some(RedriveId::mint(now(), [7; 10]));

@@ -6,6 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
+use lazaret_core::header::headers_to_json;
 use lazaret_core::id::FileId;
 use lazaret_core::letter::{Hold, Letter, Resolution};
 use lazaret_core::limits;
@@ -178,9 +179,7 @@ fn marks(rows: &[Row]) -> Vec<Column> {
 fn lives(rows: &[Row]) -> Vec<Column> {
     let life = || rows.iter().flat_map(|row| &row.exported.lives).map(|(life, _)| life);
     let envelope = || rows.iter().flat_map(|row| &row.exported.lives).map(|(_, envelope)| envelope);
-    let headers = envelope().map(|envelope| {
-        serde_json::to_string(envelope.headers()).expect("pairs of texts can be written as JSON")
-    });
+    let headers = envelope().map(|envelope| headers_to_json(envelope.headers()));
     vec![
         number("life", life().map(|life| life.life)),
         time("captured_at", life().map(|life| life.captured_at)),

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use lazaret_core::header;
 use lazaret_core::limits::HEADERS_PASSED_BYTES_MAX;
 use lazaret_core::time::Time;
 
@@ -95,17 +96,20 @@ pub(super) fn sign(headers: &mut HeaderMap, secret: &Secret, at: Time, body: &[u
     headers.insert(HeaderName::from_static("lazaret-signature"), value);
 }
 
-/// What of the original is safe to repeat, in its order, as far as receivers take it. What is no header is left out.
-fn passed_on(original: &[(String, String)]) -> HeaderMap {
+/// What of the original is safe to repeat, in its order, as far as receivers take it. What is no header is left out, and so
+/// are values without an obvious text: bytes, timestamps, arrays and tables.
+fn passed_on(original: &[(String, header::HeaderValue)]) -> HeaderMap {
     // A connection names those headers that are its own.
     let named: HashSet<String> = original
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case("connection"))
-        .flat_map(|(_, value)| value.split(',').map(|part| part.trim().to_ascii_lowercase()))
+        .filter_map(|(_, value)| value.as_text())
+        .flat_map(|value| value.split(',').map(|part| part.trim().to_ascii_lowercase()))
         .collect();
     let mut headers = HeaderMap::new();
     let mut bytes = 0;
     for (name, value) in original {
+        let Some(value) = value.simple_text() else { continue };
         let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value.as_bytes()))
         else {
@@ -160,22 +164,26 @@ mod tests {
             ("x-bad", "a\r\nEvil: 1"),
             ("", "x"),
         ];
-        let original: Vec<_> = original.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let mut original: Vec<_> = original.map(|(name, value)| (name.to_owned(), value.into())).into();
+        original.push(("x-count".to_owned(), header::HeaderValue::Int64(3)));
+        original.push(("x-death".to_owned(), header::HeaderValue::Table(Vec::new())));
+        original.push(("x-raw".to_owned(), header::HeaderValue::Bytes(bytes::Bytes::from_static(b"a"))));
         let passed = passed_on(&original);
         let passed: Vec<(&str, &[u8])> =
             passed.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-        let expected: [(&str, &[u8]); 4] = [
+        let expected: [(&str, &[u8]); 5] = [
             ("x-tenant", b"acme"),
             ("x-tenant", b"second"),
             ("traceparent", b"00-1-2-01"),
             ("x-name", "Grüße".as_bytes()),
+            ("x-count", b"3"),
         ];
         assert_eq!(passed, expected);
     }
 
     #[test]
     fn too_many_headers_are_cut() {
-        let original: Vec<_> = (0..100).map(|n| (format!("x-{n}"), "v".repeat(1_000))).collect();
+        let original: Vec<_> = (0..100).map(|n| (format!("x-{n}"), "v".repeat(1_000).into())).collect();
         let passed = passed_on(&original);
         assert!(passed.len() > 20 && passed.len() < 40, "{}", passed.len());
     }

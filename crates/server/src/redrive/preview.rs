@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lazaret_core::class::Category;
 use lazaret_core::duration::Length;
 use lazaret_core::gate::{Passed, Shut};
+use lazaret_core::header::HeaderValue;
 use lazaret_core::id::{IncidentId, LetterId};
 use lazaret_core::limits;
 use lazaret_core::redaction::Shown;
@@ -137,21 +138,20 @@ async fn samples(app: &App, redrive: &Redrive, counts: &PlanCounts) -> Result<Ve
 
 /// Which headers a letter is sent with that it did not come with, and which of its own stay behind.
 fn changed(
-    original: &[(String, String)],
+    original: &[(String, HeaderValue)],
     sent: Option<Vec<(String, String)>>,
 ) -> (BTreeMap<String, String>, Vec<String>) {
     let Some(sent) = sent else { return Default::default() };
-    let is_among =
-        |all: &[(String, String)], name: &str| all.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
     let mut left_out: Vec<String> = original
         .iter()
-        .filter(|(name, _)| !is_among(&sent, name))
+        .filter(|(name, _)| !sent.iter().any(|(it, _)| it.eq_ignore_ascii_case(name)))
         .map(|(name, _)| name.chars().take(limits::NAME_BYTES_MAX).collect())
         .collect();
     left_out.sort();
     left_out.dedup();
     left_out.truncate(limits::PLAN_HEADERS_SHOWN);
-    let ours = |name: &str| !matches!(name, "content-type" | "content-length") && !is_among(original, name);
+    let came = |name: &str| original.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
+    let ours = |name: &str| !matches!(name, "content-type" | "content-length") && !came(name);
     let added = sent.into_iter().filter(|(name, _)| ours(name)).collect();
     (added, left_out)
 }
@@ -282,10 +282,13 @@ mod tests {
     fn a_sample_names_headers_that_come_and_stay_behind() {
         let original =
             headers(&[("X-Order", "7"), ("Cookie", "secret"), ("cookie", "secret"), ("Host", "a")]);
+        let mut original: Vec<_> =
+            original.into_iter().map(|(name, value)| (name, HeaderValue::from(value))).collect();
+        original.push(("x-death".to_owned(), HeaderValue::Table(Vec::new())));
         let sent = headers(&[("x-order", "7"), ("content-length", "2"), ("lazaret-life", "1")]);
         let (added, left_out) = changed(&original, Some(sent));
         assert_eq!(added, [("lazaret-life".to_owned(), "1".to_owned())].into());
-        assert_eq!(left_out, ["Cookie", "Host", "cookie"]);
+        assert_eq!(left_out, ["Cookie", "Host", "cookie", "x-death"]);
         assert_eq!(changed(&original, None), Default::default());
     }
 }

@@ -1,5 +1,6 @@
 //! One letter, put back by hand, perhaps changed.
 
+use lazaret_core::header::{HeaderValue, Headers};
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Action;
@@ -35,7 +36,7 @@ pub struct Edited {
     pub body: Option<Vec<u8>>,
     pub content_type: Option<String>,
     /// Laid over the original ones, whatever their case; nothing takes one away.
-    pub headers: Vec<(String, Option<String>)>,
+    pub headers: Vec<(String, Option<HeaderValue>)>,
     /// Another configured destination, by name.
     pub destination: Option<String>,
 }
@@ -131,7 +132,7 @@ async fn keep_edit(
 }
 
 /// Headers with some of them set anew or taken away.
-fn laid_over(headers: &[(String, String)], changes: Vec<(String, Option<String>)>) -> Vec<(String, String)> {
+fn laid_over(headers: &[(String, HeaderValue)], changes: Vec<(String, Option<HeaderValue>)>) -> Headers {
     let mut kept = headers.to_vec();
     for (name, value) in changes {
         kept.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
@@ -189,9 +190,10 @@ mod tests {
 
     #[test]
     fn headers_are_set_anew_or_taken_away_whatever_their_case() {
-        let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let before = [text("X-A", "1"), text("x-b", "2")];
-        let changes = vec![("x-a".to_owned(), Some("9".to_owned())), ("X-B".to_owned(), None)];
-        assert_eq!(laid_over(&before, changes), [text("x-a", "9")]);
+        let text = |name: &str, value: &str| (name.to_owned(), HeaderValue::from(value));
+        let typed = ("x-death".to_owned(), HeaderValue::Array(vec![HeaderValue::Int64(3)]));
+        let before = [text("X-A", "1"), text("x-b", "2"), typed.clone()];
+        let changes = vec![("x-a".to_owned(), Some("9".into())), ("X-B".to_owned(), None)];
+        assert_eq!(laid_over(&before, changes), [typed, text("x-a", "9")]);
     }
 }

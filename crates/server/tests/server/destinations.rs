@@ -25,7 +25,7 @@ fn letter(body: impl Into<Bytes>) -> Outgoing {
         message_id: "e-1".to_owned(),
         idempotency_key: "the-letter:2:1".to_owned(),
         content_type: "application/json".to_owned(),
-        headers: vec![("x-tenant".to_owned(), "acme".to_owned())],
+        headers: vec![("x-tenant".to_owned(), "acme".into())],
         body: body.into(),
         content: Content::Original,
     }

@@ -82,7 +82,7 @@ async fn an_edit_is_sent_in_place_of_the_original_which_stays() {
     let got = rig.to.got.lock().unwrap().clone();
     assert_eq!(got.len(), 1, "exactly one version was sent");
     assert_eq!(got[0].body, r#"{"n":7,"price":1}"#);
-    assert_eq!(got[0].headers, [("X-Fixed-By".to_owned(), "anna".to_owned())]);
+    assert_eq!(got[0].headers, [("X-Fixed-By".to_owned(), "anna".into())]);
     assert_eq!(got[0].content_type, "application/json");
     let original = lazaret_store::Store::original(rig.test.store.as_ref(), one, None).await.unwrap().unwrap();
     assert!(original.envelope.body().starts_with(br#"{"n":0"#), "{:?}", original.envelope);

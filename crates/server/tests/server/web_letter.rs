@@ -16,7 +16,7 @@ use super::{archive_rig, redrive_rig};
 
 /// A message with these bytes and headers.
 pub(super) fn message(body: &[u8], content_type: &str, headers: &[(&str, &str)]) -> Captured {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let error = LetterError {
         error_type: "PriceError".into(),
         code: Some("E42".into()),
@@ -344,7 +344,7 @@ fn hostile(event: &str, text: &str, body: Vec<u8>) -> Captured {
         envelope: Envelope::seal(
             body.into(),
             text,
-            vec![(text.into(), text.into()), ("long".into(), text.repeat(64 * 1024 / text.len() + 1))],
+            vec![(text.into(), text.into()), ("long".into(), text.repeat(64 * 1024 / text.len() + 1).into())],
         ),
         // Reports have at most 16 MiB in all.
         attempts: (0..if text.len() > 1_000 { 2 } else { 60 }).map(attempt).collect(),

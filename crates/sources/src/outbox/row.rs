@@ -95,7 +95,7 @@ pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result
     let created_at = cell::<Option<i64>>(row, 12)?.map(Time::from_ms);
     let aggregate_type: Option<String> = cell(row, 3)?;
     let (content_type, body) = payload(row, 5, table.payload)?;
-    let headers = aggregate_type.map(|of| vec![("aggregate_type".to_owned(), of)]).unwrap_or_default();
+    let headers = aggregate_type.map(|of| vec![("aggregate_type".to_owned(), of.into())]).unwrap_or_default();
     let captured = Captured {
         source: config.name.clone(),
         message_id: key.clone(),

@@ -22,7 +22,7 @@ async fn rule_040_003_a_letter_keeps_what_the_row_says_of_its_death() {
     assert_eq!(captured.error.code.as_deref(), Some("503"));
     assert_eq!(captured.error.message, "http://shop answered 503");
     assert_eq!(captured.envelope.body().as_ref(), b"{\"total\": 12.50}");
-    assert_eq!(captured.envelope.headers(), [("aggregate_type".to_owned(), "order".to_owned())]);
+    assert_eq!(captured.envelope.headers(), [("aggregate_type".to_owned(), "order".into())]);
     let died = "select floor(extract(epoch from processed_at) * 1000)::int8 from outbox";
     assert_eq!(captured.died_at.unwrap().ms(), app.number(died).await);
     // The row as it is, but for the payload.

@@ -74,7 +74,7 @@ impl Packed {
         let attempts = runs.iter().zip(identities(&runs)).map(|(run, identity)| pack_attempt(run, identity));
         let lives = import.exported.lives.iter().map(|(life, envelope)| {
             let reported = life.reported.as_ref().map(|text| pack(text.as_bytes()));
-            Ok(PackedLife { headers: header_text(envelope)?, body: pack(envelope.body()), reported })
+            Ok(PackedLife { headers: header_text(envelope), body: pack(envelope.body()), reported })
         });
         let (attempts, lives) =
             (attempts.collect::<Result<_, _>>()?, lives.collect::<Result<_, StoreError>>()?);

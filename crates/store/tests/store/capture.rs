@@ -9,6 +9,7 @@ use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Captured, Letter, Outcome};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
+use lazaret_store::testing::messages::every_header;
 
 use crate::rig::{Rig, at, captured, dying, error, failed};
 
@@ -93,12 +94,13 @@ pub async fn an_original_comes_back_to_the_byte(rig: &mut Rig) {
     let noise: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let bodies =
         [Vec::new(), vec![0], vec![b'x'; 4 * 1024 * 1024], every_byte, noise, b"\xff\xfe\x00{".to_vec()];
-    let headers = vec![
-        ("trace".to_owned(), "1".to_owned()),
-        ("Trace".to_owned(), "2".to_owned()),
-        ("trace".to_owned(), String::new()),
-        (String::new(), "ü \u{0} \" \\ \n".to_owned()),
+    let mut headers = vec![
+        ("trace".to_owned(), "1".into()),
+        ("Trace".to_owned(), "2".into()),
+        ("trace".to_owned(), "".into()),
+        (String::new(), "ü \u{0} \" \\ \n".into()),
     ];
+    headers.extend(every_header());
     for (n, body) in bodies.into_iter().enumerate() {
         let sealed = Envelope::seal(body.into(), "application/octet-stream; x=\"é\"", headers.clone());
         let id = rig.create(Captured { envelope: sealed.clone(), ..captured(&format!("e{n}")) }, at(0)).await;

@@ -141,7 +141,7 @@ fn letter() -> impl Strategy<Value = Captured> {
     ]);
     (vec(name, 6), vec(maybe, 4), message, 0..SPAN_MS, 0..5_u32, body).prop_map(
         |(names, maybes, message, died, retry_count, body)| {
-            let trace = ("trace".to_owned(), names[0].clone());
+            let trace = ("trace".to_owned(), names[0].clone().into());
             let envelope = Envelope::seal(body.to_vec().into(), "application/json", vec![trace]);
             let [source, message_id, letter_type, queue, error_type, _] = names.try_into().unwrap();
             let [subscriber, tenant, aggregate, code] = maybes.try_into().unwrap();

@@ -17,6 +17,7 @@ use lazaret_core::letter::{Hold, Resolution};
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::api::wire::hex;
 
@@ -89,7 +90,8 @@ struct LifeForm<'a> {
     died_at: String,
     class: Text<'a>,
     content_type: Text<'a>,
-    headers: Vec<(Text<'a>, Text<'a>)>,
+    /// Pairs of name and value, in the JSON form of `lazaret_core::header`.
+    headers: Vec<(Text<'a>, Value)>,
     /// The original if it is UTF-8; otherwise it is in `body_base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Text<'a>>,
@@ -216,7 +218,7 @@ impl<'a> LifeForm<'a> {
             headers: envelope
                 .headers()
                 .iter()
-                .map(|(name, value)| (borrowed(name), borrowed(value)))
+                .map(|(name, value)| (borrowed(name), value.to_json()))
                 .collect(),
             body: text.map(Cow::Borrowed),
             body_base64: text.is_none().then(|| STANDARD.encode(envelope.body())),

@@ -7,10 +7,12 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazaret_core::envelope::Envelope;
+use lazaret_core::header::HeaderValue;
 use lazaret_core::limits;
 use lazaret_core::redaction::{Redactor, Shown};
 use lazaret_store::redrive::Edit;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use similar::TextDiff;
 use utoipa::ToSchema;
@@ -29,8 +31,9 @@ pub(crate) struct EditBody {
     pub reason: Option<String>,
     pub at: String,
     pub content_type: String,
-    /// All headers that are sent.
-    pub headers: BTreeMap<String, String>,
+    /// All headers that are sent: a text, or an object with `type` and `value`; a list of these for a name that occurs
+    /// again.
+    pub headers: BTreeMap<String, Value>,
     /// Another destination than the original's, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
@@ -71,12 +74,17 @@ impl EditBody {
         let old = original.map(|original| Side::of(redactor.body(original.content_type(), original.body())));
         let diff = old.as_ref().and_then(|old| diff(old, &new, &edit));
         let mut redacted = new.redacted || old.is_some_and(|old| old.redacted);
-        let mut headers_changed = original.map(|original| changed(original, &edit)).unwrap_or_default();
-        for (name, sides) in &mut headers_changed {
-            sides.iter_mut().flatten().for_each(|value| redacted |= hide(redactor, name, value));
-        }
-        let mut headers: BTreeMap<String, String> = edit.headers.iter().cloned().collect();
-        headers.iter_mut().for_each(|(name, value)| redacted |= hide(redactor, name, value));
+        let shown = redactor.headers(&edit.headers);
+        redacted |= shown.iter().zip(&edit.headers).any(|((_, shown), (_, value))| **shown != *value);
+        let headers = by_name(&shown);
+        let headers_changed = match original {
+            Some(original) => {
+                let (changed, masked) = changed(original, &edit, redactor);
+                redacted |= masked;
+                changed
+            }
+            None => BTreeMap::new(),
+        };
         let (body, body_base64) = match (bodies, new.bytes) {
             (Bodies::LeftOut, _) | (Bodies::Shown, None) => (None, None),
             (Bodies::Shown, Some(bytes)) => match std::str::from_utf8(&bytes) {
@@ -103,12 +111,17 @@ impl EditBody {
     }
 }
 
-/// Masks the value of a header; says whether there was anything to mask.
-fn hide(redactor: &Redactor, name: &str, value: &mut String) -> bool {
-    let shown = redactor.header(name, value).into_owned();
-    let hidden = shown != *value;
-    *value = shown;
-    hidden
+/// Headers as an object.
+fn by_name(headers: &[(&str, Cow<'_, HeaderValue>)]) -> BTreeMap<String, Value> {
+    let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (name, value) in headers {
+        all.entry((*name).to_owned()).or_default().push(value.to_json());
+    }
+    let one_or_list = |values: Vec<Value>| match <[Value; 1]>::try_from(values) {
+        Ok([only]) => only,
+        Err(values) => Value::Array(values),
+    };
+    all.into_iter().map(|(name, values)| (name, one_or_list(values))).collect()
 }
 
 /// One side of a comparison, as it is shown.
@@ -189,13 +202,18 @@ pub(crate) fn laid_out(text: &str) -> String {
     out
 }
 
-fn changed(original: &Envelope, edit: &Edit) -> BTreeMap<String, [Option<String>; 2]> {
-    let mut all: BTreeMap<String, [Option<String>; 2]> = BTreeMap::new();
-    let mut put = |side: usize, name: &str, value: &str| {
+/// What is different by name, as it is shown, and whether anything of it is masked. Values are compared as they are.
+fn changed(
+    original: &Envelope,
+    edit: &Edit,
+    redactor: &Redactor,
+) -> (BTreeMap<String, [Option<String>; 2]>, bool) {
+    let mut all: BTreeMap<String, [Option<(String, String)>; 2]> = BTreeMap::new();
+    let mut put = |side: usize, name: &str, value: &str, shown: &str| {
         let sides = all.entry(name.to_ascii_lowercase()).or_default();
         let joined = match sides[side].take() {
-            Some(before) => format!("{before}, {value}"),
-            None => value.to_owned(),
+            Some((is, seen)) => (format!("{is}, {value}"), format!("{seen}, {shown}")),
+            None => (value.to_owned(), shown.to_owned()),
         };
         sides[side] = Some(joined);
     };
@@ -203,13 +221,15 @@ fn changed(original: &Envelope, edit: &Edit) -> BTreeMap<String, [Option<String>
         (0, original.content_type(), original.headers()),
         (1, edit.content_type.as_str(), edit.headers.as_slice()),
     ] {
-        put(side, "content-type", content_type);
+        put(side, "content-type", content_type, &redactor.header("content-type", content_type));
         for (name, value) in headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type")) {
-            put(side, name, value);
+            put(side, name, &value.described(), &redactor.header_value(name, value).described());
         }
     }
-    all.retain(|_, [old, new]| old != new);
-    all
+    all.retain(|_, [old, new]| old.as_ref().map(|it| &it.0) != new.as_ref().map(|it| &it.0));
+    let masked = all.values().flatten().flatten().any(|(value, shown)| value != shown);
+    let shown = |sides: [Option<(String, String)>; 2]| sides.map(|side| side.map(|(_, shown)| shown));
+    (all.into_iter().map(|(name, sides)| (name, shown(sides))).collect(), masked)
 }
 
 #[cfg(test)]
@@ -265,6 +285,21 @@ mod tests {
             ("trace", [text("a"), text("b")]),
         ];
         assert_eq!(body.headers_changed, changed.map(|(name, sides)| (name.to_owned(), sides)).into());
+    }
+
+    #[test]
+    fn typed_headers_are_told_in_the_json_form_and_compared_by_type() {
+        let mut new = edit(b"{}", &[("kept", "1"), ("trace", "a"), ("trace", "c")]);
+        new.headers.push(("n".into(), HeaderValue::Int64(1)));
+        let headers =
+            vec![("n".into(), "1".into()), ("kept".into(), "1".into()), ("trace".into(), "a".into())];
+        let old = Envelope::seal(Bytes::from_static(b"{}"), "application/json", headers);
+        let body = EditBody::new(new, Some(&old), Bodies::LeftOut, &Redactor::off());
+        let expected =
+            serde_json::json!({"kept": "1", "n": {"type": "int64", "value": "1"}, "trace": ["a", "c"]});
+        assert_eq!(serde_json::json!(body.headers), expected);
+        let expected = serde_json::json!({"n": ["1", "1 (int64)"], "trace": ["a", "a, c"]});
+        assert_eq!(serde_json::json!(body.headers_changed), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod body;
 mod job;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use askama::Template;
@@ -11,6 +11,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use lazaret_core::header::{HeaderValue, Headers};
 use lazaret_core::limits;
 use lazaret_store::redrive::Edit;
 use serde_json::{Map, Value};
@@ -127,6 +128,8 @@ struct EditPage {
     content_type: Option<String>,
     /// Nothing if they are too many for a text field.
     headers: Option<String>,
+    /// Headers that cannot be written in lines.
+    typed_headers: usize,
     destinations: Vec<Choice>,
     reason: String,
     break_glass: String,
@@ -196,7 +199,7 @@ struct Wish {
     edit: Map<String, Value>,
     body: Vec<u8>,
     content_type: String,
-    headers: Vec<(String, String)>,
+    headers: Headers,
     destination: Option<String>,
     /// Tells whether what is sent is what was seen.
     mark: String,
@@ -221,11 +224,14 @@ impl Wish {
             content_type.clone_from(&typed);
             edit.insert("contentType".into(), Value::String(typed));
         }
-        let headers = match form.is_checked("headers") {
+        let (texts, typed) = texts_and_typed(&shown.headers);
+        let mut headers = match form.is_checked("headers") {
             true => read_headers(form.get("headers"))?,
-            false => shown.headers.clone(),
+            false => texts.clone(),
         };
-        let changed = changed_headers(&joined(&shown.headers), &joined(&headers));
+        let changed = changed_headers(&joined(&texts), &joined(&headers));
+        let is_replaced = |name: &str| changed.contains_key(&name.to_ascii_lowercase());
+        headers.extend(typed.into_iter().filter(|(name, _)| !is_replaced(name)));
         if !changed.is_empty() {
             edit.insert("headers".into(), Value::Object(changed));
         }
@@ -286,7 +292,7 @@ fn lines_like(typed: &str, original: &str) -> String {
 }
 
 /// `name: value`, one to a line.
-fn read_headers(text: &str) -> Result<Vec<(String, String)>, Problem> {
+fn read_headers(text: &str) -> Result<Headers, Problem> {
     let mut headers = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let Some((name, value)) = line.split_once(':').filter(|(name, _)| !name.trim().is_empty()) else {
@@ -295,15 +301,23 @@ fn read_headers(text: &str) -> Result<Vec<(String, String)>, Problem> {
                 bad("headers", format!("the line `{line}` is no header")).hint("write one as `name: value`")
             );
         };
-        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+        headers.push((name.trim().to_owned(), value.trim().into()));
     }
     Ok(headers)
 }
 
+/// Headers that can be written in lines, and those of names that have a typed value, which stay as they are.
+fn texts_and_typed(headers: &[(String, HeaderValue)]) -> (Headers, Headers) {
+    let typed = headers.iter().filter(|(_, value)| value.as_text().is_none());
+    let typed: BTreeSet<String> = typed.map(|(name, _)| name.to_ascii_lowercase()).collect();
+    headers.iter().cloned().partition(|(name, _)| !typed.contains(&name.to_ascii_lowercase()))
+}
+
 /// By their names, whose case does not matter; values of one name stand together.
-fn joined(headers: &[(String, String)]) -> BTreeMap<String, String> {
+fn joined(headers: &[(String, HeaderValue)]) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in headers {
+        let value = value.as_text().unwrap_or_default();
         let value = value.split(['\r', '\n']).map(str::trim).collect::<Vec<_>>().join(" ");
         all.entry(name.trim().to_ascii_lowercase())
             .and_modify(|before| before.push_str(&format!(", {value}")))
@@ -332,8 +346,8 @@ async fn render(
     let doors = Doors::of(app, viewer, &found).await?;
     let typed = |name: &str| form.map(|form| form.get(name).to_owned());
     let chosen = typed("destination").unwrap_or_default();
-    let lines: String =
-        found.shown.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let (texts, typed_headers) = texts_and_typed(&found.shown.headers);
+    let lines: String = texts.iter().map(|(name, value)| format!("{name}: {}\n", value.shown())).collect();
     let is_fit = escaped(&lines).len() <= limits::WEB_EDIT_BYTES_MAX;
     let destinations = app.destinations.names().filter(|name| *name != JOBS).map(|name| Choice {
         label: app.destinations.by_name(name).map_or_else(
@@ -356,6 +370,7 @@ async fn render(
         content_type: is_typable(&found.shown.content_type)
             .then(|| typed("contentType").unwrap_or_else(|| found.shown.content_type.clone())),
         headers: is_fit.then(|| typed("headers").unwrap_or(lines)),
+        typed_headers: typed_headers.len(),
         destinations: destinations.collect(),
         reason: typed("reason").unwrap_or_default(),
         break_glass: typed("breakGlass").unwrap_or_default(),
@@ -376,6 +391,17 @@ mod tests {
         assert_eq!(lines_like("a\r\nc", "a\nb"), "a\nc");
         assert_eq!(lines_like("a\r\nc", "a\r\nb"), "a\r\nc");
         assert_eq!(lines_like("a\r\nb", "a\r\nb"), "a\r\nb");
+    }
+
+    #[test]
+    fn names_with_a_typed_value_are_not_written_in_lines() {
+        let headers = [
+            ("a".to_owned(), HeaderValue::from("1")),
+            ("B".to_owned(), "2".into()),
+            ("b".to_owned(), HeaderValue::Int64(2)),
+        ];
+        let (texts, typed) = texts_and_typed(&headers);
+        assert_eq!((texts.as_slice(), typed.as_slice()), (&headers[..1], &headers[1..]));
     }
 
     #[test]

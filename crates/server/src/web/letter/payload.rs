@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lazaret_core::envelope::Envelope;
+use lazaret_core::header::{HeaderValue, Headers};
 use lazaret_core::limits;
 use lazaret_core::redaction::{self, Redactor};
 
@@ -21,7 +22,7 @@ pub(crate) struct Shown {
     /// How many bytes the original has.
     pub bytes: u64,
     pub content_type: String,
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     pub hidden: Hidden,
 }
 
@@ -106,7 +107,12 @@ impl View {
 
 impl Shown {
     /// What may be seen of an original.
-    pub fn new(body: &Bytes, content_type: &str, headers: &[(String, String)], redactor: &Redactor) -> Shown {
+    pub fn new(
+        body: &Bytes,
+        content_type: &str,
+        headers: &[(String, HeaderValue)],
+        redactor: &Redactor,
+    ) -> Shown {
         let (shown, hidden) = match redactor.body(content_type, body) {
             redaction::Shown::Whole(_) => (body.clone(), Hidden::Nothing),
             redaction::Shown::Masked(text) => (Bytes::from(text), Hidden::Some),
@@ -146,7 +152,7 @@ impl Shown {
                 break;
             }
             let name = room.fit(name, limits::NAME_BYTES_MAX);
-            rows.push((name, room.fit(value, limits::WEB_HEADER_MARKUP_BYTES)));
+            rows.push((name, room.fit(&value.described(), limits::WEB_HEADER_MARKUP_BYTES)));
         }
         let left_out = self.headers.len() - rows.len();
         (rows, left_out)
@@ -300,7 +306,7 @@ mod tests {
     #[test]
     fn headers_fit_however_long_they_are() {
         let long = "v".repeat(64 * 1024);
-        let headers: Vec<(String, String)> = (0..100).map(|n| (format!("h{n}"), long.clone())).collect();
+        let headers: Headers = (0..100).map(|n| (format!("h{n}"), long.clone().into())).collect();
         let (rows, left_out) = Shown::new(&Bytes::new(), "", &headers, &open()).header_rows();
         assert!(
             rows.iter().map(|(_, value)| value.text.len()).sum::<usize>() <= limits::WEB_HEADERS_MARKUP_BYTES

@@ -246,7 +246,7 @@ async fn original_headers_are_passed_on_and_ours_are_ours() {
         ("Idempotency-Key", "theirs"),
         ("x-evil", "a\r\nEvil: 1"),
     ] {
-        outgoing.headers.push((name.to_owned(), value.to_owned()));
+        outgoing.headers.push((name.to_owned(), value.into()));
     }
     outgoing.content_type = "text/plain; charset=utf-8".to_owned();
     assert_eq!(rig.destination().send(&outgoing).await, DELIVERED);

@@ -1,5 +1,6 @@
 //! Letters as people changed them before sending: kept beside the original, which stays as it is.
 
+use lazaret_core::header::headers_to_json;
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 
@@ -8,7 +9,7 @@ use super::super::conn::Conn;
 use super::super::verdicts;
 use super::super::writer::Write;
 use crate::StoreError;
-use crate::packing::{json, open_headers, unpack};
+use crate::packing::{open_headers, unpack};
 use crate::redrive::Edit;
 
 const HAS_LIFE: &str = "
@@ -38,7 +39,7 @@ pub(super) async fn add(
     {
         return Ok(None);
     }
-    let headers = json(&edit.headers)?;
+    let headers = headers_to_json(&edit.headers);
     let added = write
         .conn
         .query_one(

@@ -50,7 +50,7 @@ impl Packed {
             .iter()
             .map(|(life, envelope)| {
                 let reported = life.reported.as_ref().map(|text| pack(text.as_bytes()));
-                Ok(PackedLife { headers: header_text(envelope)?, body: pack(envelope.body()), reported })
+                Ok(PackedLife { headers: header_text(envelope), body: pack(envelope.body()), reported })
             })
             .collect::<Result<_, StoreError>>()?;
         let present = exported.lives.last();

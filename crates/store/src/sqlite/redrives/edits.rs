@@ -1,5 +1,6 @@
 //! Letters as people changed them before sending: kept beside the original, which stays as it is.
 
+use lazaret_core::header::headers_to_json;
 use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -7,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::writer::Write;
 use crate::StoreError;
-use crate::packing::{json, open_headers, unpack};
+use crate::packing::{open_headers, unpack};
 use crate::redrive::Edit;
 
 const HAS_LIFE: &str = "
@@ -45,7 +46,7 @@ pub(super) fn add(
             edit.life,
             packed,
             &edit.content_type,
-            json(&edit.headers)?,
+            headers_to_json(&edit.headers),
             &edit.destination,
             &edit.author,
             &edit.reason,

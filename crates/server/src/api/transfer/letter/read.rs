@@ -5,6 +5,7 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::fingerprint::{Grouping, Subject};
+use lazaret_core::header::{HeaderValue, Headers};
 use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy, listed};
@@ -13,6 +14,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported, Import};
+use serde_json::Value;
 
 use super::{
     AttemptForm, DecisionForm, ErrorForm, FORMAT, HoldForm, LetterForm, LifeForm, ResolutionForm, Text,
@@ -248,9 +250,7 @@ fn read_life_alone(
         return Err(NotTaken::wrong("diedAt is later than capturedAt"));
     }
     let content_type = name("contentType", &form.content_type)?;
-    let headers_bytes = form.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    within("the bytes of headers", headers_bytes, door.body_bytes_max)?;
-    let headers = form.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let headers = read_headers(form, door)?;
     let envelope = Envelope::seal(Bytes::from(body(form, door)?), content_type.clone(), headers);
     if digest("sha256", &form.sha256)? != *envelope.sha256() {
         return Err(NotTaken::wrong("the body does not have its sha256"));
@@ -275,6 +275,17 @@ fn read_life_alone(
         reported: json_object("reported", form.reported.as_ref(), door.body_bytes_max)?,
     };
     Ok((life, envelope))
+}
+
+fn read_headers(form: &LifeForm<'_>, door: &Door<'_>) -> Result<Headers, NotTaken> {
+    let read = |(name, value): &(Text<'_>, Value)| match HeaderValue::from_json(value.clone()) {
+        Ok(value) => Ok((name.to_string(), value)),
+        Err(error) => Err(NotTaken::Wrong(format!("headers: {error}"))),
+    };
+    let headers: Headers = form.headers.iter().map(read).collect::<Result<_, _>>()?;
+    let bytes = headers.iter().map(|(name, value)| name.len() + value.bytes()).sum();
+    within("the bytes of headers", bytes, door.body_bytes_max)?;
+    Ok(headers)
 }
 
 fn read_decision(form: &DecisionForm<'_>, door: &Door<'_>) -> Result<DecisionRecord, NotTaken> {

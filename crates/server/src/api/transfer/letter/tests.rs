@@ -10,6 +10,7 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
+use lazaret_store::testing::messages::every_header;
 use lazaret_store::transfer::Import;
 use serde_json::{Value, json};
 
@@ -132,7 +133,7 @@ fn assert_comes_back(exported: &Exported) {
 #[test]
 fn awkward_letters_come_back_as_they_were() {
     assert_comes_back(&plain());
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let header = |name: &str, value: &str| (name.to_owned(), value.into());
     let originals = vec![
         Envelope::seal(Bytes::from((0..=255).collect::<Vec<u8>>()), "application/octet-stream", Vec::new()),
         Envelope::seal(Bytes::new(), "", vec![header("lonely", "")]),
@@ -141,7 +142,7 @@ fn awkward_letters_come_back_as_they_were() {
             "text/plain",
             vec![header("twice", "\0"), header("twice", "ü")],
         ),
-        Envelope::seal(Bytes::from(vec![0xff; 1_000_000]), "x", Vec::new()),
+        Envelope::seal(Bytes::from(vec![0xff; 1_000_000]), "x", every_header()),
     ];
     let mut attempts: Vec<LifeAttempt> =
         (1..=1_000).map(|ordinal| attempt(1 + ordinal % 4, ordinal, LetterError::default())).collect();
@@ -199,7 +200,7 @@ fn names_that_were_cut_keep_their_key() {
 
 #[test]
 fn what_contradicts_itself_is_refused_with_the_reason() {
-    let cases: [(&str, Value, &str); 30] = [
+    let cases: [(&str, Value, &str); 32] = [
         ("/format", json!(2), "format 2"),
         ("/key", json!("0".repeat(64)), "key is not that of"),
         ("/key", json!("G".repeat(64)), "64 hex digits"),
@@ -227,6 +228,8 @@ fn what_contradicts_itself_is_refused_with_the_reason() {
         ("/lives/0/capturedAt", json!("2026-11-17T00:00:00Z"), "future"),
         ("/lives/0/reported", json!("[]"), "reported does not hold a JSON object"),
         ("/lives/0/headers", json!([["a"]]), "cannot be read"),
+        ("/lives/0/headers", json!([["a", 7]]), "headers: a header is a string"),
+        ("/lives/0/headers", json!([["a", {"type": "int8", "value": 300}]]), "headers: `value` is not"),
         ("/updatedAt", json!("2026-11-15T03:00:00"), "no time zone"),
         ("/attempts/0/ordinal", json!(2), "attempt 1 is missing"),
         ("/attempts/0/life", json!(2), "belongs to life 2"),
