@@ -107,6 +107,10 @@ pub struct Resolution {
 #[serde(rename_all = "camelCase")]
 pub struct LetterRest {
     pub original_event: Option<Box<RawValue>>,
+    /// Where the message came from at its broker.
+    pub origin: Option<Box<RawValue>>,
+    /// Why there is no body, if there is none.
+    pub body_missing: Option<String>,
     #[serde(default)]
     pub retry_history: Vec<FailedRun>,
     #[serde(default)]
@@ -170,6 +174,7 @@ pub struct Life {
     pub body_bytes: u64,
     pub sha256: String,
     pub retry_count: u64,
+    pub body_missing: Option<String>,
 }
 
 #[derive(Deserialize, Debug)]

@@ -9,7 +9,7 @@ use crate::id::{IncidentId, LetterId, RedriveId};
 use crate::key::CaptureKey;
 use crate::lifecycle::{Place, Standing, Status};
 use crate::limits;
-use crate::original_event::Origin;
+use crate::original_event::EventParts;
 use crate::time::Time;
 
 /// One dead letter as lists and filters see it. The envelope and the attempts are fetched by themselves.
@@ -57,8 +57,8 @@ impl Letter {
     }
 
     /// What the original event of a life is made from.
-    pub fn origin<'a>(&'a self, envelope: &'a Envelope, reported: Option<&'a str>) -> Origin<'a> {
-        Origin {
+    pub fn event_parts<'a>(&'a self, envelope: &'a Envelope, reported: Option<&'a str>) -> EventParts<'a> {
+        EventParts {
             source: &self.source,
             event_id: &self.event_id,
             letter_type: &self.letter_type,
@@ -155,8 +155,8 @@ impl Captured {
     }
 
     /// What the original event is made from.
-    pub fn origin(&self) -> Origin<'_> {
-        Origin {
+    pub fn event_parts(&self) -> EventParts<'_> {
+        EventParts {
             source: &self.source,
             event_id: &self.message_id,
             letter_type: &self.letter_type,

@@ -23,6 +23,7 @@ pub mod key;
 pub mod letter;
 pub mod lifecycle;
 pub mod limits;
+pub mod origin;
 pub mod original_event;
 pub mod pattern;
 pub mod rca;

@@ -46,6 +46,9 @@ pub const JSON_DEPTH_MAX: usize = 120;
 /// headers does so on the stack. What is deeper is kept as the text of its JSON form.
 pub const HEADER_DEPTH_MAX: usize = 16;
 
+/// Bytes of the JSON of an origin: names of streams, subjects and queues are far shorter.
+pub const ORIGIN_BYTES_MAX: usize = 16 * 1024;
+
 /// Attempts of one life: ten times the most patient retry policy we have seen.
 pub const ATTEMPTS_MAX: usize = 1_000;
 

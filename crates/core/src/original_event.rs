@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// What a letter holds that its original event is made from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Origin<'a> {
+pub struct EventParts<'a> {
     pub source: &'a str,
     pub event_id: &'a str,
     pub letter_type: &'a str,
@@ -47,9 +47,9 @@ pub struct EventSource<'a> {
 
 impl<'a> OriginalEvent<'a> {
     /// Describes the event of a job or an outbox row; `None` for a reported one, whose body describes itself.
-    pub fn of(origin: Origin<'a>) -> Option<OriginalEvent<'a>> {
-        let reported = origin.reported.and_then(fields).unwrap_or_default();
-        let (kind, timestamp, metadata) = if origin.source == job::SOURCE {
+    pub fn of(parts: EventParts<'a>) -> Option<OriginalEvent<'a>> {
+        let reported = parts.reported.and_then(fields).unwrap_or_default();
+        let (kind, timestamp, metadata) = if parts.source == job::SOURCE {
             ("task", "created_at", "meta")
         } else if OUTBOX_FIELDS.iter().all(|name| reported.contains_key(*name)) {
             ("integration", "createdAt", "row")
@@ -59,12 +59,12 @@ impl<'a> OriginalEvent<'a> {
         let timestamp = reported.get(timestamp).and_then(|raw| serde_json::from_str(raw).ok());
         let object = |raw: &&str| raw.starts_with('{');
         Some(OriginalEvent {
-            event_id: origin.event_id,
-            pattern: origin.letter_type,
-            version: origin.schema_version,
-            source: EventSource { kind, id: origin.source, name: origin.queue },
+            event_id: parts.event_id,
+            pattern: parts.letter_type,
+            version: parts.schema_version,
+            source: EventSource { kind, id: parts.source, name: parts.queue },
             timestamp: timestamp.and_then(|text: String| Time::parse(&text).ok()),
-            payload: json(origin.body),
+            payload: json(parts.body),
             metadata: reported.get(metadata).copied().filter(object).unwrap_or("{}"),
         })
     }
@@ -107,8 +107,8 @@ fn json(body: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn origin<'a>(source: &'a str, body: &'a str, reported: Option<&'a str>) -> Origin<'a> {
-        Origin {
+    fn parts<'a>(source: &'a str, body: &'a str, reported: Option<&'a str>) -> EventParts<'a> {
+        EventParts {
             source,
             event_id: "7",
             letter_type: "OrderCreated",
@@ -123,13 +123,14 @@ mod tests {
     fn a_job_is_described_by_its_record() {
         let record =
             r#"{"id":"7","meta":{"tenant_id":"t","n":1.10},"created_at":"2026-01-02T03:04:05.678Z"}"#;
-        let event = OriginalEvent::of(origin("jobs", "[1.10, \"a\"]", Some(record))).unwrap();
+        let event = OriginalEvent::of(parts("jobs", "[1.10, \"a\"]", Some(record))).unwrap();
         assert_eq!(
             event.to_json(),
             r#"{"eventId":"7","pattern":"OrderCreated","version":"2","source":{"type":"task","id":"jobs","name":"public.outbox"},"timestamp":"2026-01-02T03:04:05.678Z","payload":[1.10, "a"],"metadata":{"tenant_id":"t","n":1.10}}"#
         );
         // Without a record, and with a body that is not JSON, the rest is still there.
-        let bare = OriginalEvent::of(Origin { schema_version: None, ..origin("jobs", "a", None) }).unwrap();
+        let bare =
+            OriginalEvent::of(EventParts { schema_version: None, ..parts("jobs", "a", None) }).unwrap();
         assert_eq!(
             bare.to_json(),
             r#"{"eventId":"7","pattern":"OrderCreated","version":null,"source":{"type":"task","id":"jobs","name":"public.outbox"},"timestamp":null,"payload":null,"metadata":{}}"#
@@ -139,20 +140,20 @@ mod tests {
     #[test]
     fn an_outbox_row_is_described_by_what_is_kept_of_it() {
         let row = r#"{"table":"t","rowVersion":"8","retryCount":5,"createdAt":"2026-01-02T03:04:05.678Z","row":{"id":7}}"#;
-        let event = OriginalEvent::of(origin("shop", "{\"a\":1}", Some(row))).unwrap();
+        let event = OriginalEvent::of(parts("shop", "{\"a\":1}", Some(row))).unwrap();
         assert_eq!((event.source.kind, event.source.id), ("integration", "shop"));
         assert_eq!((event.payload, event.metadata), (Some("{\"a\":1}"), "{\"id\":7}"));
         assert_eq!(event.timestamp.unwrap().to_string(), "2026-01-02T03:04:05.678Z");
         // Rows that were captured before their time of creation was kept.
         let old = r#"{"table":"t","rowVersion":"8","retryCount":5,"lastError":null}"#;
-        let event = OriginalEvent::of(origin("shop", "{}", Some(old))).unwrap();
+        let event = OriginalEvent::of(parts("shop", "{}", Some(old))).unwrap();
         assert_eq!((event.timestamp, event.metadata), (None, "{}"));
     }
 
     #[test]
     fn a_reported_event_describes_itself() {
         for reported in [None, Some("{}"), Some("not JSON"), Some(r#"{"table":"t","rowVersion":"8"}"#)] {
-            assert_eq!(OriginalEvent::of(origin("billing", "{}", reported)), None, "{reported:?}");
+            assert_eq!(OriginalEvent::of(parts("billing", "{}", reported)), None, "{reported:?}");
         }
     }
 }

@@ -21,8 +21,8 @@ pub use registry::{Destinations, JOBS, Named, NoWayBack, Way};
 /// What became of a send, as the store takes it. `at` is when the letter was sent, and `duration_ms` how long that took.
 pub fn outcome(sent: Sent, at: Time, duration_ms: Option<u64>) -> SendOutcome {
     match sent {
-        Sent::Delivered { evidence } => SendOutcome::Delivered { evidence },
-        Sent::Taken => SendOutcome::Sent,
+        Sent::Delivered { evidence, handle } => SendOutcome::Delivered { evidence, handle },
+        Sent::Taken { handle } => SendOutcome::Sent { handle },
         Sent::Refused(refusal) => {
             let why = refusal.error.message.clone();
             SendOutcome::Failed { attempt: Box::new(refusal.attempt(at, duration_ms)), why }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lazaret_core::header::Headers;
 use lazaret_core::job::Job;
 use lazaret_core::redaction::{MASK, Redactor};
 use serde_json::value::RawValue;
@@ -66,6 +67,17 @@ impl<'a> Masker<'a> {
             // What is masked stays JSON; if it ever did not, nothing is shown of it.
             *raw = RawValue::from_string(masked).unwrap_or_else(|_| RawValue::NULL.to_owned());
             self.note();
+        }
+    }
+
+    pub fn headers(&self, headers: &mut Headers) {
+        for (name, value) in headers {
+            if let std::borrow::Cow::Owned(masked) = self.redactor.header_value(name, value)
+                && masked != *value
+            {
+                *value = masked;
+                self.note();
+            }
         }
     }
 

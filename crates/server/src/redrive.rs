@@ -142,6 +142,9 @@ pub enum NotRedriven {
     /// Configure where the letters go.
     #[error("{0}")]
     NoWayBack(String),
+    /// Send a body of your own.
+    #[error("letter {0} has no body to send: {1}")]
+    BodyMissing(LetterId, String),
     #[error("redrive {id} was planned more than {hours} hours ago", id = .0, hours = limits::PLAN_AGE_MS_MAX / 3_600_000)]
     PlanExpired(RedriveId),
     #[error(

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::header::Headers;
 use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 
 /// A letter on its way out: the bytes of one life, with what lets the receiver recognise a repetition.
@@ -25,6 +26,10 @@ pub struct Outgoing {
     pub headers: Headers,
     pub body: Bytes,
     pub content: Content,
+    /// Where the message came from at its broker: what a destination of that broker routes by. Not given to `verify`.
+    pub origin: Option<Origin>,
+    /// What the destination handed out when it took the letter. Given to `verify` alone.
+    pub handle: Option<String>,
 }
 
 /// Whose bytes they are.
@@ -49,9 +54,17 @@ pub struct Route {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// The work is done, on this evidence.
-    Delivered { evidence: &'static str },
+    Delivered {
+        evidence: &'static str,
+        /// What the destination handed out for it, for people who look for it there.
+        handle: Option<String>,
+    },
     /// The destination has it; whether the work succeeds shows later.
-    Taken,
+    Taken {
+        /// What the destination handed out for it: a published sequence, a delivery tag. It is kept with the letter's row
+        /// of the redrive and given back in `Outgoing::handle` when `verify` is asked, also after a restart.
+        handle: Option<String>,
+    },
     /// It definitely has not, or it answered that the work failed.
     Refused(Box<Refusal>),
     /// Nobody knows: never shown as success.
@@ -95,7 +108,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
     /// The address as people know it, without credentials.
     fn address(&self) -> String;
 
-    /// Whether a letter that comes twice under one key is taken once: then what is unknown may be sent again.
+    /// Whether a letter that comes twice under one key is taken once: then what is unknown may be sent again. Where the
+    /// destination remembers keys for a while only, this holds within that window; an implementation says how long it is.
     fn deduplicates(&self) -> bool;
 
     /// Whether it finds a letter by the id that its message has at the source. Whoever sends has to look that up.

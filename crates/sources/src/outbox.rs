@@ -16,6 +16,7 @@ mod notes;
 mod put_back;
 mod redrive;
 mod relay;
+mod released;
 mod row;
 mod statements;
 mod table;
@@ -24,7 +25,7 @@ mod tries;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lazaret_core::limits;
@@ -40,6 +41,8 @@ pub use name::{BadTableName, TableName};
 pub use put_back::{Lost, PutBack};
 pub use redrive::RowStatus;
 pub use relay::{Go, Point, RefusedRow, Relay, Worked};
+use released::Released;
+use row::RowVersion;
 pub use row::{DeadRow, KnownRow, judge_row};
 use table::Table;
 pub use tries::{TryLog, add_tries};
@@ -59,8 +62,7 @@ pub struct Outbox {
     /// What the next look for dead rows goes on with; away while somebody looks.
     look: Mutex<Option<Look>>,
     remembered: Mutex<Remembered>,
-    /// Keys of rows that were given back and are to be fetched again.
-    released: Mutex<Vec<String>>,
+    released: Mutex<Released>,
     state: Mutex<Standing>,
     /// Counts notifications of rows that are due, for the relay.
     due: watch::Sender<u64>,
@@ -211,11 +213,12 @@ impl Source for Outbox {
 
     async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
         // The row stays as it is: what is remembered only saves looking at it again.
-        let mut remembered = locked(&self.remembered);
-        for receipt in receipts {
-            remembered.acknowledge(receipt);
+        let (mut remembered, mut released) = (locked(&self.remembered), locked(&self.released));
+        for row in receipts.iter().filter_map(RowVersion::read) {
+            remembered.acknowledge(&row);
+            released.acknowledge(&row.key);
         }
-        drop(remembered);
+        drop((remembered, released));
         let mut standing = locked(&self.state);
         for receipt in receipts {
             standing.handed.remove(receipt);
@@ -229,7 +232,10 @@ impl Source for Outbox {
             standing.handed.remove(receipt);
         }
         drop(standing);
-        locked(&self.released).extend(receipts.iter().map(|receipt| receipt.message.clone()));
+        let (mut released, now) = (locked(&self.released), Instant::now());
+        for row in receipts.iter().filter_map(RowVersion::read) {
+            released.release(&row.key, now);
+        }
         Ok(())
     }
 

@@ -16,13 +16,18 @@ pub struct Arrival {
     pub receipt: Receipt,
 }
 
-/// Names one arrival at its source.
+/// Names one arrival at its source. Only the source that made it can read it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Receipt {
-    /// The id that the message has there.
-    pub message: String,
-    /// Which of its deaths, as the source tells them apart.
-    pub death: String,
+pub struct Receipt(String);
+
+impl Receipt {
+    pub(crate) fn new(text: String) -> Receipt {
+        Receipt(text)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
 }
 
 /// One thing that was looked at, for health and doctor.
@@ -89,7 +94,8 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// Says that these are committed. What is not acknowledged comes again.
     async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError>;
 
-    /// Gives back what could not be stored: it comes again soon.
+    /// Gives back what could not be stored. It comes again, but not before `SOURCE_RELEASE_MS`, and after a longer pause the
+    /// more often it is given back: whoever cannot store must not be handed the same messages in a tight loop.
     async fn release(&self, receipts: &[Receipt]) -> Result<(), SourceError>;
 
     /// Looks at everything that could be wrong, from outside. Changes nothing.

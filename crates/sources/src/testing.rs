@@ -74,6 +74,7 @@ macro_rules! source_contract {
             what_is_not_acknowledged_comes_again_to_the_next_process,
             what_is_acknowledged_does_not_come_again,
             what_is_released_comes_again,
+            what_is_released_comes_again_only_after_a_pause,
             each_of_many_is_handed_over,
             what_dies_while_somebody_waits_is_handed_over,
             a_cut_is_told_and_nothing_is_lost_by_it,

@@ -10,6 +10,7 @@ use lazaret_core::filter::words::indexed_text;
 use lazaret_core::header::{Headers, headers_from_json, headers_to_json};
 use lazaret_core::letter::{Admitted, listed};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -250,6 +251,17 @@ pub(crate) fn open_headers(text: Option<&str>) -> Result<Headers, StoreError> {
             .map_err(|error| StoreError::Corrupt(format!("headers cannot be read: {error}"))),
         None => Ok(Vec::new()),
     }
+}
+
+/// An origin out of its column.
+pub(crate) fn open_origin(text: Option<&str>) -> Result<Option<Origin>, StoreError> {
+    text.map(Origin::from_json)
+        .transpose()
+        .map_err(|error| StoreError::Corrupt(format!("an origin cannot be read: {error}")))
+}
+
+pub(crate) fn origin_text(envelope: &Envelope) -> Option<String> {
+    envelope.origin().map(Origin::to_json)
 }
 
 pub(crate) fn open_text(packed: &[u8]) -> Result<String, StoreError> {

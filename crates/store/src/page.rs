@@ -11,6 +11,7 @@ use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::RedriveId;
 use lazaret_core::letter::Letter;
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 
 use crate::search::Scan;
@@ -82,6 +83,10 @@ pub struct Life {
     pub redrive: Option<RedriveId>,
     /// JSON text of what was reported and not obeyed.
     pub reported: Option<String>,
+    /// Where the message came from at its broker.
+    pub origin: Option<Origin>,
+    /// Why there is no body, if there is none.
+    pub body_missing: Option<String>,
 }
 
 /// One failed run and the life it belongs to.

@@ -11,6 +11,7 @@ use lazaret_core::gate::{Cause, Governance, Passed, Shut, pass};
 use lazaret_core::header::Headers;
 use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::AgainstFix;
+use lazaret_core::limits;
 use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
 use lazaret_core::time::Time;
 
@@ -116,6 +117,8 @@ pub struct Group {
     pub source: String,
     pub subscriber: Option<String>,
     pub died: AgainstFix,
+    /// Why its letters have no body, if they have none: that of the first of them.
+    pub body_missing: Option<String>,
     pub letters: u64,
     /// What was decided, once it was.
     pub verdict: Option<GroupVerdict>,
@@ -170,6 +173,8 @@ pub enum GroupVerdict {
     Shut(Shut),
     /// Nothing is configured that takes these letters.
     NoWayBack(String),
+    /// The letters have no body that could be sent, for this reason.
+    BodyMissing(String),
 }
 
 /// What a plan counts, read from the frozen list.
@@ -276,9 +281,14 @@ pub enum SendOutcome {
     /// The work is done, on this evidence.
     Delivered {
         evidence: &'static str,
+        /// What the destination handed out for it.
+        handle: Option<String>,
     },
     /// The destination has it; whether the work succeeds is not known yet.
-    Sent,
+    Sent {
+        /// What the destination handed out for it.
+        handle: Option<String>,
+    },
     /// It definitely has not, or its answer says that the work failed: an attempt of the same life.
     Failed {
         attempt: Box<Attempt>,
@@ -292,12 +302,21 @@ pub enum SendOutcome {
 }
 
 impl SendOutcome {
+    /// What the destination handed out, as far as it is kept.
+    pub(crate) fn handle(&self) -> Option<&str> {
+        let handle = match self {
+            SendOutcome::Delivered { handle, .. } | SendOutcome::Sent { handle } => handle.as_deref()?,
+            SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } | SendOutcome::Unsent => return None,
+        };
+        Some(&handle[..handle.floor_char_boundary(limits::HANDLE_BYTES_MAX)])
+    }
+
     /// Whether sending can have come to this when the claim was that far. A letter whose outcome is unknown is settled by
     /// the answer if that comes after all, but not as unknown once more.
     pub(crate) fn can_settle(&self, step: ClaimStep, before: Outcome) -> bool {
         match self {
             SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
-            SendOutcome::Sent => step == ClaimStep::Sending,
+            SendOutcome::Sent { .. } => step == ClaimStep::Sending,
             SendOutcome::Unknown { .. } => step == ClaimStep::Sending && before != Outcome::Unknown,
             SendOutcome::Failed { .. } | SendOutcome::Unsent => {
                 matches!(step, ClaimStep::Claimed | ClaimStep::Sending)
@@ -329,6 +348,8 @@ pub struct RedriveLetter {
     /// What proves the outcome, or why it is so.
     pub evidence: Option<String>,
     pub idempotency_key: Option<String>,
+    /// What the destination handed out for it: a sequence, a delivery tag.
+    pub handle: Option<String>,
     pub sent_at: Option<Time>,
     pub outcome_at: Option<Time>,
 }

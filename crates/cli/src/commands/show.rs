@@ -84,22 +84,24 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
     let letter: LetterSummary = answer.read()?;
     let mut rest: LetterRest = answer.read()?;
     let payload = match args.life {
-        None => rest.original_event.take().map(|json| Payload::Json(json.get().to_owned())),
+        None => Payload::present(&rest),
         Some(life) => {
             rest.retry_history.retain(|run| run.life.is_none_or(|of| of == u64::from(life)));
             rest.lives.retain(|of| of.life == u64::from(life));
             rest.redrives.retain(|of| of.life == u64::from(life));
             rest.edits.retain(|of| of.life == u64::from(life));
-            Some(match body(&id, &args, client).await {
+            match body(&id, &args, client).await {
                 Ok(body) => Payload::of(&body),
                 Err(error) if is_withheld(&error) => {
                     Payload::Text("withheld: it is no text, so that nothing in it can be masked".into())
                 }
-                Err(error) => return Err(error),
-            })
+                Err(error) => match body_missing(&error) {
+                    Some(why) => Payload::Text(why),
+                    None => return Err(error),
+                },
+            }
         }
     };
-    let payload = payload.unwrap_or(Payload::Text("null".into()));
     let layout = if args.raw { Layout::AsCaptured } else { Layout::Indented };
     let text = page(&letter, &rest, &payload.text(layout), screen, moment::now());
     screen.write(text.as_bytes())?;
@@ -119,6 +121,16 @@ pub fn tell_masked(rest: &LetterRest, command: &str, screen: &Screen) {
 /// Whether the server keeps a body back because it cannot mask it.
 fn is_withheld(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ClientError::Refused(problem)) if problem.code == "withheld")
+}
+
+/// What the server says of a letter whose body is missing.
+fn body_missing(error: &anyhow::Error) -> Option<String> {
+    match error.downcast_ref() {
+        Some(ClientError::Refused(problem)) if problem.code == "body_missing" => {
+            Some(problem.message.clone())
+        }
+        _ => None,
+    }
 }
 
 async fn body(id: &str, args: &ShowArgs, client: &Client) -> anyhow::Result<Answer> {

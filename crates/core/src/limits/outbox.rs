@@ -6,6 +6,11 @@ pub const SOURCE_RETRY_MS_MAX: u64 = 30_000;
 /// How long one call waits for messages: whoever calls looks for a shutdown in between.
 pub const SOURCE_NEXT_MS_MAX: u64 = 5_000;
 
+/// The pause before a message that was given back comes again, and the longest after repetitions: a store that is down is
+/// not asked in a tight loop, and one that is back does not wait long.
+pub const SOURCE_RELEASE_MS: u64 = 500;
+pub const SOURCE_RELEASE_MS_MAX: u64 = 30_000;
+
 /// Connections to an application's database, shared by redrive, relay and looks: it has others to serve.
 pub const OUTBOX_CONNECTIONS_MAX: usize = 4;
 

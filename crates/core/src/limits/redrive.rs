@@ -112,6 +112,9 @@ pub const INCIDENTS_NAMED: usize = 20;
 /// Bytes of a body that a plan shows of a sample.
 pub const PLAN_SAMPLE_BYTES: usize = 2_000;
 
+/// Bytes of what a destination handed out for a letter that are kept: names and numbers, far shorter than this.
+pub const HANDLE_BYTES_MAX: usize = 1_024;
+
 /// Names of headers that stay behind, as far as a sample of a plan tells them.
 pub const PLAN_HEADERS_SHOWN: usize = 50;
 

@@ -291,6 +291,9 @@ pub(crate) fn parse_life(pairs: Pairs) -> Result<Option<u32>, Problem> {
 /// The bytes as a redactor lets them be seen, sent as a stranger's have to be.
 pub(crate) async fn body_response(original: Original, redactor: &Arc<Redactor>) -> Result<Response, Problem> {
     let (envelope, redactor) = (original.envelope, Arc::clone(redactor));
+    if let Some(why) = envelope.body_missing() {
+        return Err(Problem::new(Code::BodyMissing, format!("the body is missing: {}", redactor.text(why))));
+    }
     let content_type = HeaderValue::from_str(envelope.content_type())
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
     // A body may have megabytes: too long for the threads that serve everyone.

@@ -87,6 +87,9 @@ impl From<NotRedriven> for Problem {
             NotRedriven::Shut(incidents) => all_shut(&incidents, text),
             NotRedriven::NoWayBack(_) => Problem::new(Code::NoWayBack, text)
                 .hint("configure its destination under [sources.<name>.destination]; or put the work in at its source and resolve the letter"),
+            NotRedriven::BodyMissing(..) => Problem::new(Code::NoWayBack, text)
+                .with("field", "edit.body")
+                .hint("send a body of your own in `edit.body`, or discard the letter"),
             NotRedriven::PlanExpired(_) => {
                 Problem::new(Code::PlanExpired, text).hint("plan anew with POST /api/v1/redrives/plan")
             }

@@ -13,12 +13,13 @@ use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
 
 use super::row::Row;
-use super::schema::{Record, VERSION, VERSION_KEY};
+use super::schema::{Record, VERSION, VERSION_KEY, VERSION_WITHOUT_ORIGINS};
 
 /// Reads all rows in order, with their numbers; ends with the first problem, the visitor's too.
 pub(super) fn each(
@@ -66,7 +67,9 @@ fn open(content: Bytes) -> Result<ParquetRecordBatchReaderBuilder<Bytes>, String
         .and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY))
         .and_then(|pair| pair.value.as_deref());
     match version {
-        Some(VERSION) => Ok(builder.with_batch_size(limits::ARCHIVE_ROWS_PER_BATCH)),
+        Some(VERSION | VERSION_WITHOUT_ORIGINS) => {
+            Ok(builder.with_batch_size(limits::ARCHIVE_ROWS_PER_BATCH))
+        }
         Some(other) => Err(format!("its columns have version {other}, and this server knows {VERSION}")),
         None => Err("it does not say which version its columns have".to_owned()),
     }
@@ -162,7 +165,14 @@ fn resolution(record: Record<'_>) -> Result<Option<Resolution>, String> {
 fn life(record: Record<'_>) -> Result<(Life, Envelope), String> {
     let content_type = record.text("content_type")?;
     let headers = record.one_of("headers", |text| headers_from_json(text).ok())?;
-    let envelope = Envelope::seal(Bytes::from(record.bytes("body")?), content_type.clone(), headers);
+    let origin = match record.later_text("origin")? {
+        Some(text) => Some(Origin::from_json(&text).map_err(|error| format!("column origin: {error}"))?),
+        None => None,
+    };
+    let body_missing = record.later_text("body_missing")?;
+    let envelope = Envelope::seal(Bytes::from(record.bytes("body")?), content_type.clone(), headers)
+        .with_origin(origin.clone())
+        .with_body_missing(body_missing.clone());
     if record.digest("sha256")? != *envelope.sha256() {
         return Err("the body does not have its sha256".to_owned());
     }
@@ -180,6 +190,8 @@ fn life(record: Record<'_>) -> Result<(Life, Envelope), String> {
         max_retries: record.number_or_null("max_retries")?,
         redrive: record.one_of_or_null("redrive_id", |text| RedriveId::parse(text).ok())?,
         reported: record.text_or_null("reported")?,
+        origin,
+        body_missing,
     };
     Ok((life, envelope))
 }

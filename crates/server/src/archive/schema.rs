@@ -14,7 +14,11 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 use lazaret_core::time::Time;
 
 /// The version of the columns, in the metadata of a file.
-pub(super) const VERSION: &str = "1";
+pub(super) const VERSION: &str = "2";
+
+/// The version of files whose lives have no `origin` and no `body_missing`.
+pub(super) const VERSION_WITHOUT_ORIGINS: &str = "1";
+
 pub(super) const VERSION_KEY: &str = "lazaret.archive.version";
 
 /// The id of the file, in its metadata.
@@ -128,6 +132,11 @@ impl<'a> Record<'a> {
     pub(super) fn text_or_null(self, name: &str) -> Result<Option<String>, String> {
         let column: &StringArray = self.column(name)?;
         Ok((!column.is_null(self.at)).then(|| column.value(self.at).to_owned()))
+    }
+
+    /// A text of a column that files of an earlier version do not have.
+    pub(super) fn later_text(self, name: &str) -> Result<Option<String>, String> {
+        if self.table.column_by_name(name).is_none() { Ok(None) } else { self.text_or_null(name) }
     }
 
     pub(super) fn bytes(self, name: &str) -> Result<Vec<u8>, String> {

@@ -1,5 +1,9 @@
 //! What goes into a file comes out of it, whatever it is.
 
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StructArray};
+use arrow_schema::Field;
 use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
@@ -12,11 +16,16 @@ use lazaret_core::letter::{Hold, Letter, Resolution, Strategy};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::time::Time;
 use lazaret_store::page::{Life, LifeAttempt};
-use lazaret_store::testing::messages::every_header;
+use lazaret_store::testing::messages::{every_header, full as full_message, without_body};
 use lazaret_store::transfer::{DecisionRecord, Exported};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
 
 use super::parse;
 use super::row::Row;
+use super::schema::{VERSION_KEY, VERSION_WITHOUT_ORIGINS};
 use super::write::{Made, Writer};
 
 const HOSTILE: [&str; 6] = ["", "\0", "a\0b\n\r\t\"'\\", "\u{feff}ünï\u{1f4ec}", "{\"a\":1e400}", "NULL"];
@@ -26,7 +35,10 @@ fn now() -> Time {
 }
 
 fn life(number: u32, body: Vec<u8>, headers: Headers, word: &str) -> (Life, Envelope) {
-    let envelope = Envelope::seal(Bytes::from(body), format!("application/{word}"), headers);
+    life_of(number, Envelope::seal(Bytes::from(body), format!("application/{word}"), headers))
+}
+
+fn life_of(number: u32, envelope: Envelope) -> (Life, Envelope) {
     let life = Life {
         life: number,
         captured_at: now(),
@@ -41,6 +53,8 @@ fn life(number: u32, body: Vec<u8>, headers: Headers, word: &str) -> (Life, Enve
         max_retries: None,
         redrive: None,
         reported: None,
+        origin: envelope.origin().cloned(),
+        body_missing: envelope.body_missing().map(str::to_owned),
     };
     (life, envelope)
 }
@@ -226,6 +240,53 @@ fn originals_come_out_byte_by_byte() {
         })
         .collect();
     check(&rows);
+}
+
+#[test]
+fn origins_and_missing_bodies_come_out() {
+    let mut row = bare(1);
+    row.exported.lives = vec![life_of(1, full_message(b"{}")), life_of(2, without_body())];
+    check(&[bare(0), row]);
+}
+
+/// A file as version 1 wrote it: the lives have two columns less.
+fn without_origins(content: &Bytes) -> Bytes {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(content.clone()).unwrap();
+    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    let old: Vec<RecordBatch> = batches
+        .iter()
+        .map(|batch| {
+            let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+            for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+                let column = if field.name() == "lives" { fewer(column) } else { Arc::clone(column) };
+                columns.push((field.name().clone(), column));
+            }
+            RecordBatch::try_from_iter(columns).unwrap()
+        })
+        .collect();
+    let version = KeyValue::new(VERSION_KEY.to_owned(), VERSION_WITHOUT_ORIGINS.to_owned());
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), old[0].schema(), Some(properties)).unwrap();
+    old.iter().for_each(|batch| writer.write(batch).unwrap());
+    Bytes::from(writer.into_inner().unwrap())
+}
+
+fn fewer(lives: &ArrayRef) -> ArrayRef {
+    let lists: &ListArray = lives.as_any().downcast_ref().unwrap();
+    let elements: &StructArray = lists.values().as_any().downcast_ref().unwrap();
+    let kept = elements.fields().iter().zip(elements.columns());
+    let kept = kept.filter(|(field, _)| !matches!(field.name().as_str(), "origin" | "body_missing"));
+    let (fields, columns): (Vec<_>, Vec<_>) = kept.map(|(field, it)| (field.clone(), it.clone())).unzip();
+    let elements = StructArray::new(fields.into(), columns, None);
+    let element = Field::new("element", elements.data_type().clone(), false);
+    Arc::new(ListArray::new(Arc::new(element), lists.offsets().clone(), Arc::new(elements), None))
+}
+
+#[test]
+fn files_of_version_1_are_read() {
+    let rows = [bare(1), full(2, "word")];
+    let old = without_origins(&made(&rows).content);
+    assert_eq!(parse::some(old, &[0, 1]).unwrap(), rows);
 }
 
 #[test]

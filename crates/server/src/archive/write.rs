@@ -10,6 +10,7 @@ use lazaret_core::header::headers_to_json;
 use lazaret_core::id::FileId;
 use lazaret_core::letter::{Hold, Letter, Resolution};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::archive::{ShelvedRow, WrittenFile};
 use lazaret_store::page::LifeAttempt;
@@ -196,6 +197,8 @@ fn lives(rows: &[Row]) -> Vec<Column> {
         number_or_null("max_retries", life().map(|life| life.max_retries)),
         text_or_null("redrive_id", life().map(|life| life.redrive.map(|id| id.to_string()))),
         text_or_null("reported", life().map(|life| life.reported.as_deref())),
+        text_or_null("origin", envelope().map(|envelope| envelope.origin().map(Origin::to_json))),
+        text_or_null("body_missing", envelope().map(|envelope| envelope.body_missing())),
     ]
 }
 

@@ -128,8 +128,8 @@ impl HttpDestination {
         };
         if status.is_success() {
             return match self.config.success {
-                Success::Response => Sent::Delivered { evidence: "delivered" },
-                Success::Receipt => Sent::Taken,
+                Success::Response => Sent::Delivered { evidence: "delivered", handle: None },
+                Success::Receipt => Sent::Taken { handle: None },
             };
         }
         // Whoever says this does not know either what the receiver behind it has done.

@@ -57,6 +57,9 @@ pub(super) fn judge(app: &App, groups: &[Group], force: &Force) -> Vec<(u32, Gro
 }
 
 fn judge_one(app: &App, group: &Group, force: &Force) -> GroupVerdict {
+    if let Some(why) = &group.body_missing {
+        return GroupVerdict::BodyMissing(why.clone());
+    }
     let passed = match ask(app, group, force) {
         Ok(passed) => passed,
         Err(shut) => return GroupVerdict::Shut(shut),
@@ -83,7 +86,7 @@ pub(super) fn shut_of(groups: &[Group], verdicts: &[(u32, GroupVerdict)]) -> Vec
     for (group, (_, verdict)) in groups.iter().zip(verdicts) {
         match verdict {
             GroupVerdict::Shut(why) => shut.add(group.incident, *why, group.letters),
-            GroupVerdict::Goes { .. } | GroupVerdict::NoWayBack(_) => {}
+            GroupVerdict::Goes { .. } | GroupVerdict::NoWayBack(_) | GroupVerdict::BodyMissing(_) => {}
         }
     }
     shut.0

@@ -8,6 +8,7 @@ use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::claim::ClaimFence;
@@ -106,6 +107,8 @@ pub(super) fn outgoing(
         headers: envelope.headers().to_vec(),
         body: envelope.body().clone(),
         content: Content::Original,
+        origin: envelope.origin().cloned(),
+        handle: None,
     }
 }
 
@@ -167,9 +170,19 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
         Some(number) => {
             let edits = app.store.edits(letter).await?;
             let edit = edits.into_iter().find(|edit| edit.number == number && edit.life == life);
-            edit.map(|edit| edited(run, letter, idempotency_key, edit))
+            match edit {
+                Some(edit) => {
+                    let origin = origin(app, letter, life).await?;
+                    Some(edited(run, letter, idempotency_key, edit, origin))
+                }
+                None => None,
+            }
         }
         None => match app.store.original(letter, Some(life)).await {
+            Ok(Some(original)) if original.envelope.body_missing().is_some() => {
+                let why = original.envelope.body_missing().unwrap_or_default();
+                return Ok(Read::Unreadable(format!("the body is missing: {why}")));
+            }
             Ok(original) => {
                 original.map(|original| outgoing(run, letter, life, idempotency_key, &original.envelope))
             }
@@ -194,7 +207,19 @@ pub(super) async fn message_id(app: &App, letter: LetterId) -> Result<String, St
     Ok(history.map(|history| history.letter.event_id).unwrap_or_default())
 }
 
-fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit) -> Outgoing {
+/// Where the message of a life came from.
+pub(super) async fn origin(app: &App, letter: LetterId, life: u32) -> Result<Option<Origin>, StoreError> {
+    let lives = app.store.history(letter).await?.map(|history| history.lives).unwrap_or_default();
+    Ok(lives.into_iter().find(|known| known.life == life).and_then(|life| life.origin))
+}
+
+fn edited(
+    run: RedriveId,
+    letter: LetterId,
+    idempotency_key: String,
+    edit: Edit,
+    origin: Option<Origin>,
+) -> Outgoing {
     Outgoing {
         letter,
         life: edit.life,
@@ -205,6 +230,8 @@ fn edited(run: RedriveId, letter: LetterId, idempotency_key: String, edit: Edit)
         headers: edit.headers,
         body: edit.body.into(),
         content: Content::Edited,
+        origin,
+        handle: None,
     }
 }
 
@@ -262,6 +289,8 @@ mod tests {
             headers: Vec::new(),
             body: Bytes::from_static(b"{}"),
             content: Content::Original,
+            origin: None,
+            handle: None,
         };
         let clock = Clock::fixed(Time::from_ms(0));
         let start_by = Instant::now() - Duration::from_millis(1);

@@ -189,6 +189,11 @@ fn refusals(redrive: &Redrive, judged: &[(&Group, &GroupVerdict)]) -> Vec<Refusa
                 why.clone(),
                 "say in the configuration where letters of this source go back to",
             ),
+            GroupVerdict::BodyMissing(why) => (
+                "body_missing",
+                format!("the body is missing: {why}"),
+                "retry each of them with a body of your own (`edit`), or discard them",
+            ),
         };
         let refusal = match shown.iter_mut().position(|known| known.code == code && known.reason == reason) {
             Some(at) => &mut shown[at],

@@ -303,7 +303,7 @@ impl Round {
 fn is_bad(outcome: &SendOutcome) -> bool {
     match outcome {
         SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } => true,
-        SendOutcome::Delivered { .. } | SendOutcome::Sent | SendOutcome::Unsent => false,
+        SendOutcome::Delivered { .. } | SendOutcome::Sent { .. } | SendOutcome::Unsent => false,
     }
 }
 

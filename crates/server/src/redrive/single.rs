@@ -66,6 +66,12 @@ pub async fn single(app: &App, letter: LetterId, request: SingleRequest) -> Resu
     {
         return Err(NotRedriven::Shut(vec![shut]));
     }
+    let present = history.lives.into_iter().find(|life| life.life == found.life);
+    if let Some(why) = present.and_then(|life| life.body_missing)
+        && edit.as_ref().is_none_or(|edit| edit.body.is_none())
+    {
+        return Err(NotRedriven::BodyMissing(letter, why));
+    }
     let destination = way(app, &found, edit.as_ref())?;
     let number = match edit {
         Some(edit) => Some(keep_edit(app, &found, edit, reason.clone(), &by).await?),

@@ -91,5 +91,7 @@ fn sent_copy(run: &Redrive, row: &RedriveLetter, message_id: String) -> Outgoing
         headers: Vec::new(),
         body: Bytes::new(),
         content: Content::Original,
+        origin: None,
+        handle: row.handle.clone(),
     }
 }

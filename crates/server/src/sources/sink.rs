@@ -35,7 +35,7 @@ impl Sink for HttpSink {
 
     async fn deliver(&self, delivery: &Delivery) -> Sunk {
         match self.http.post(headers(delivery), &delivery.body).await {
-            Sent::Delivered { .. } | Sent::Taken => Sunk::Delivered,
+            Sent::Delivered { .. } | Sent::Taken { .. } => Sunk::Delivered,
             Sent::Refused(refusal) => Sunk::Failed(Box::new(refusal.error)),
             // It may have arrived; it comes again under the same key.
             Sent::Unknown(why) => Sunk::Failed(Box::new(LetterError {

@@ -70,6 +70,8 @@ struct LetterPage {
     failure: Failure,
     body: Viewed,
     body_bytes: u64,
+    /// Why there is no body, if there is none.
+    body_missing: Option<String>,
     /// Whether nothing of the body may be seen.
     withheld: bool,
     /// Whether something on this page is masked.
@@ -199,6 +201,7 @@ async fn render(
         ),
         body: shown.view(asked.wanted),
         body_bytes: shown.bytes,
+        body_missing: shown.body_missing.clone(),
         withheld: shown.hidden == Hidden::All,
         masked: shown.hidden != Hidden::Nothing || entry.redacted,
         reveal: viewer.hindrance(Permission::Reveal),

@@ -28,6 +28,8 @@ fn letter(body: impl Into<Bytes>) -> Outgoing {
         headers: vec![("x-tenant".to_owned(), "acme".into())],
         body: body.into(),
         content: Content::Original,
+        origin: None,
+        handle: None,
     }
 }
 
@@ -48,7 +50,10 @@ fn is_unknown(sent: &Sent) {
 
 async fn what_is_accepted_is_delivered_as_it_was(rig: &dyn Rig) {
     let outgoing = letter("{\"orderId\": 4711}");
-    assert_eq!(rig.destination().send(&outgoing).await, Sent::Delivered { evidence: "delivered" });
+    assert_eq!(
+        rig.destination().send(&outgoing).await,
+        Sent::Delivered { evidence: "delivered", handle: None }
+    );
     let [received] = rig.received().try_into().unwrap();
     let expected = Received {
         letter: outgoing.letter.to_string(),
@@ -64,7 +69,7 @@ async fn what_is_accepted_is_delivered_as_it_was(rig: &dyn Rig) {
 async fn big_and_binary_bodies_arrive_exactly(rig: &dyn Rig) {
     for body in [Bytes::new(), binary(1), binary(70_000), binary(4 * 1024 * 1024)] {
         let sent = rig.destination().send(&letter(body.clone())).await;
-        assert_eq!(sent, Sent::Delivered { evidence: "delivered" });
+        assert_eq!(sent, Sent::Delivered { evidence: "delivered", handle: None });
         assert!(rig.received().pop().unwrap().body == body, "{} bytes differ", body.len());
     }
 }
@@ -97,7 +102,10 @@ async fn a_repetition_has_the_same_key(rig: &dyn Rig) {
     rig.cut();
     is_unknown(&rig.destination().send(&outgoing).await);
     rig.heal();
-    assert_eq!(rig.destination().send(&outgoing).await, Sent::Delivered { evidence: "delivered" });
+    assert_eq!(
+        rig.destination().send(&outgoing).await,
+        Sent::Delivered { evidence: "delivered", handle: None }
+    );
     let [first, second] = rig.received().try_into().unwrap();
     assert_eq!(first, second);
 }
@@ -106,10 +114,10 @@ async fn what_was_ill_is_well_when_it_is_healed(rig: &dyn Rig) {
     for make_ill in [|rig: &dyn Rig| rig.refuse(), |rig: &dyn Rig| rig.cut()] {
         make_ill(rig);
         let sent = rig.destination().send(&letter("x")).await;
-        assert!(!matches!(sent, Sent::Delivered { .. } | Sent::Taken), "{sent:?}");
+        assert!(!matches!(sent, Sent::Delivered { .. } | Sent::Taken { .. }), "{sent:?}");
         rig.heal();
         let sent = rig.destination().send(&letter("x")).await;
-        assert_eq!(sent, Sent::Delivered { evidence: "delivered" });
+        assert_eq!(sent, Sent::Delivered { evidence: "delivered", handle: None });
     }
 }
 

@@ -20,6 +20,7 @@ mod incident_steps;
 mod incidents;
 mod journey;
 mod lists;
+mod messages;
 mod metrics;
 mod ojs;
 mod ojs_admin;

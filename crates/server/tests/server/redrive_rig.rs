@@ -50,6 +50,8 @@ pub struct Scripted {
     pub deduplicates: bool,
     pub silence: Silence,
     pub got: Mutex<Vec<Outgoing>>,
+    /// The handles that were given back for verification.
+    pub verified: Mutex<Vec<Option<String>>>,
     /// Told whenever something came.
     pub came: Notify,
     /// A permit for each letter that waits.
@@ -64,6 +66,7 @@ impl Scripted {
             deduplicates,
             silence: Silence::Succeeds { after_ms: 0 },
             got: Mutex::default(),
+            verified: Mutex::default(),
             came: Notify::new(),
             go_on: Semaphore::new(0),
         })
@@ -114,8 +117,8 @@ impl Destination for Scripted {
         };
         self.came.notify_one();
         match does {
-            Does::Deliver => Sent::Delivered { evidence: "delivered" },
-            Does::Take => Sent::Taken,
+            Does::Deliver => Sent::Delivered { evidence: "delivered", handle: None },
+            Does::Take => Sent::Taken { handle: Some(format!("scripted:{}", number(outgoing))) },
             Does::Refuse => {
                 let error = lazaret_core::attempt::LetterError {
                     error_type: "Refused".into(),
@@ -128,12 +131,13 @@ impl Destination for Scripted {
             Does::Hang => std::future::pending().await,
             Does::Wait => {
                 self.go_on.acquire().await.unwrap().forget();
-                Sent::Delivered { evidence: "delivered" }
+                Sent::Delivered { evidence: "delivered", handle: None }
             }
         }
     }
 
-    async fn verify(&self, _: &Outgoing) -> Verified {
+    async fn verify(&self, outgoing: &Outgoing) -> Verified {
+        self.verified.lock().unwrap().push(outgoing.handle.clone());
         Verified::Taken(self.silence)
     }
 }

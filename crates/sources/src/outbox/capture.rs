@@ -14,9 +14,10 @@ use tokio::sync::mpsc;
 
 use super::db::{Session, cell};
 use super::notes::{CHANNEL, Dead, Note};
+use super::row::RowVersion;
 use super::table::Table;
 use super::{Outbox, locked, now, row};
-use crate::{Arrival, Receipt, SourceError};
+use crate::{Arrival, SourceError};
 
 /// Where a look for dead rows stands.
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl Look {
             while let Ok(payload) = connection.told.try_recv() {
                 take_note(&payload, connection, &mut self.noted, &mut self.overflowed, outbox);
             }
-            for key in std::mem::take(&mut *locked(&outbox.released)) {
+            for key in locked(&outbox.released).take_due(Instant::now()) {
                 let size = limits::OUTBOX_PAYLOAD_BYTES_GUESSED;
                 note_one(&mut self.noted, &mut self.overflowed, key, size);
             }
@@ -88,7 +89,8 @@ impl Look {
                 self.sweep_on(outbox).await?;
                 continue;
             }
-            let wake_at = self.sweep_at.map_or(until, |at| at.min(until));
+            let pause = locked(&outbox.released).next_due();
+            let wake_at = [self.sweep_at, pause].into_iter().flatten().fold(until, Instant::min);
             match tokio::time::timeout_at(wake_at.into(), connection.told.recv()).await {
                 Ok(Some(payload)) => {
                     take_note(&payload, connection, &mut self.noted, &mut self.overflowed, outbox);
@@ -130,9 +132,13 @@ impl Look {
                 self.noted.push_front((key, size));
                 break;
             }
-            if connection.table.key.fits(&key) {
+            // A row that was given back is noted again when its pause is over.
+            if connection.table.key.fits(&key) && !locked(&outbox.released).waits(&key) {
                 keys.push(key);
             }
+        }
+        if keys.is_empty() {
+            return Ok(Vec::new());
         }
         let fetched = connection
             .session
@@ -142,7 +148,10 @@ impl Look {
         let arrivals: Vec<Arrival> = arrivals.collect::<Result<_, _>>()?;
         // The trigger and the sweep may both have told of a row.
         let mut remembered = locked(&outbox.remembered);
-        Ok(arrivals.into_iter().filter(|arrival| !remembered.has_seen(&arrival.receipt)).collect())
+        let is_new = |arrival: &Arrival| {
+            RowVersion::read(&arrival.receipt).is_none_or(|row| !remembered.has_seen(&row))
+        };
+        Ok(arrivals.into_iter().filter(is_new).collect())
     }
 
     /// Looks at one page of keys and notes those that are not remembered.
@@ -163,13 +172,13 @@ impl Look {
         let mut last = None;
         let mut remembered = locked(&outbox.remembered);
         for row in &rows {
-            let receipt = Receipt { message: cell(row, 0)?, death: cell(row, 1)? };
+            let dead = RowVersion { key: cell(row, 0)?, version: cell(row, 1)? };
             let size: Option<i64> = cell(row, 2)?;
-            if !remembered.has_seen(&receipt) {
+            if !remembered.has_seen(&dead) {
                 let size = u64::try_from(size.unwrap_or(0)).unwrap_or(0);
-                self.noted.push_back((receipt.message.clone(), size));
+                self.noted.push_back((dead.key.clone(), size));
             }
-            last = Some(receipt.message);
+            last = Some(dead.key);
         }
         let is_last_page = (rows.len() as i64) < limits::OUTBOX_SWEEP_ROWS;
         if is_last_page {
@@ -216,10 +225,10 @@ fn note_one(noted: &mut VecDeque<(String, u64)>, overflowed: &mut bool, key: Str
 }
 
 impl Remembered {
-    pub fn acknowledge(&mut self, receipt: &Receipt) {
-        let key = hash(&receipt.message);
+    pub fn acknowledge(&mut self, row: &RowVersion) {
+        let key = hash(&row.key);
         if self.rows.len() < limits::OUTBOX_ROWS_REMEMBERED_MAX || self.rows.contains_key(&key) {
-            self.rows.insert(key, (version(receipt), self.sweep));
+            self.rows.insert(key, (version(row), self.sweep));
         }
     }
 
@@ -228,11 +237,11 @@ impl Remembered {
     }
 
     /// Whether a row was acknowledged in this version.
-    fn has_seen(&mut self, receipt: &Receipt) -> bool {
-        match self.rows.get_mut(&hash(&receipt.message)) {
+    fn has_seen(&mut self, row: &RowVersion) -> bool {
+        match self.rows.get_mut(&hash(&row.key)) {
             Some((known, sweep)) => {
                 *sweep = self.sweep;
-                *known == version(receipt)
+                *known == version(row)
             }
             None => false,
         }
@@ -254,38 +263,45 @@ fn hash(key: &str) -> [u8; 16] {
 }
 
 /// A version is a number of PostgreSQL's; anything else is never the same.
-fn version(receipt: &Receipt) -> u64 {
-    receipt.death.parse().unwrap_or(u64::MAX)
+fn version(row: &RowVersion) -> u64 {
+    row.version.parse().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn receipt(message: &str, death: &str) -> Receipt {
-        Receipt { message: message.to_owned(), death: death.to_owned() }
+    fn dead(key: &str, version: &str) -> RowVersion {
+        RowVersion { key: key.to_owned(), version: version.to_owned() }
     }
 
     #[test]
     fn a_row_is_passed_over_only_in_the_version_that_was_acknowledged() {
         let mut remembered = Remembered::default();
         remembered.begin_sweep();
-        assert!(!remembered.has_seen(&receipt("a", "7")));
-        remembered.acknowledge(&receipt("a", "7"));
-        assert!(remembered.has_seen(&receipt("a", "7")));
-        assert!(!remembered.has_seen(&receipt("a", "8")));
-        assert!(!remembered.has_seen(&receipt("b", "7")));
+        assert!(!remembered.has_seen(&dead("a", "7")));
+        remembered.acknowledge(&dead("a", "7"));
+        assert!(remembered.has_seen(&dead("a", "7")));
+        assert!(!remembered.has_seen(&dead("a", "8")));
+        assert!(!remembered.has_seen(&dead("b", "7")));
+    }
+
+    #[test]
+    fn a_receipt_names_the_row_and_its_version() {
+        for key in ["7", "a b", " ", "", "größe\n"] {
+            assert_eq!(RowVersion::read(&dead(key, "7").receipt()), Some(dead(key, "7")));
+        }
     }
 
     #[test]
     fn rows_that_a_sweep_does_not_meet_are_forgotten() {
         let mut remembered = Remembered::default();
         remembered.begin_sweep();
-        remembered.acknowledge(&receipt("a", "7"));
-        remembered.acknowledge(&receipt("b", "7"));
+        remembered.acknowledge(&dead("a", "7"));
+        remembered.acknowledge(&dead("b", "7"));
         remembered.end_sweep();
         remembered.begin_sweep();
-        assert!(remembered.has_seen(&receipt("a", "7")));
+        assert!(remembered.has_seen(&dead("a", "7")));
         remembered.end_sweep();
         assert_eq!(remembered.rows.len(), 1);
     }

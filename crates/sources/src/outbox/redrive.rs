@@ -82,11 +82,11 @@ impl Outbox {
     async fn put(&self, outgoing: &Outgoing) -> Result<Sent, SourceError> {
         let table = self.table().await?;
         if table.key.fits(&outgoing.message_id) && self.reset(&table, outgoing).await? {
-            return Ok(Sent::Taken);
+            return Ok(Sent::Taken { handle: None });
         }
         Ok(match self.status(&outgoing.message_id).await? {
-            RowStatus::Pending | RowStatus::Processing => Sent::Taken,
-            RowStatus::Processed { .. } => Sent::Delivered { evidence: "processed" },
+            RowStatus::Pending | RowStatus::Processing => Sent::Taken { handle: None },
+            RowStatus::Processed { .. } => Sent::Delivered { evidence: "processed", handle: None },
             RowStatus::DeadLetter => Sent::Unsent("its row changed at this very moment".to_owned()),
             RowStatus::Other(word) => refused(
                 "UnknownStatus",

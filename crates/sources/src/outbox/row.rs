@@ -82,6 +82,27 @@ pub(super) fn kept_row(reported: &str) -> Option<Box<RawValue>> {
     serde_json::from_str::<Reported>(reported).ok()?.row
 }
 
+/// A dead row in the version in which it was handed over: what an arrival is acknowledged by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RowVersion {
+    pub key: String,
+    /// Tells one death of the row from another.
+    pub version: String,
+}
+
+impl RowVersion {
+    /// The version comes first: it is a number of PostgreSQL's, and a key may hold anything.
+    pub fn receipt(&self) -> Receipt {
+        Receipt::new(format!("{} {}", self.version, self.key))
+    }
+
+    /// Reads a receipt; nothing of one that another source made.
+    pub fn read(receipt: &Receipt) -> Option<RowVersion> {
+        let (version, key) = receipt.text().split_once(' ')?;
+        Some(RowVersion { key: key.to_owned(), version: version.to_owned() })
+    }
+}
+
 /// Makes a captured message of a row that `Statements::fetch` gave.
 pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result<Arrival, SourceError> {
     let key: String = cell(row, 0)?;
@@ -115,7 +136,8 @@ pub(super) fn arrival(row: &Row, table: &Table, config: &OutboxConfig) -> Result
         word: SourceWord::Silent,
         reported: Some(reported(&dead, config.table.to_string(), created_at, cell(row, 13)?)),
     };
-    Ok(Arrival { captured, receipt: Receipt { message: key, death: dead.version } })
+    let receipt = RowVersion { key, version: dead.version }.receipt();
+    Ok(Arrival { captured, receipt })
 }
 
 fn reported(dead: &DeadRow, table: String, created_at: Option<Time>, row: Option<String>) -> String {

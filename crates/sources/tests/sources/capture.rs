@@ -98,8 +98,8 @@ async fn more_rows_than_a_notification_names_are_all_found() {
         let arrivals = some(outbox.as_ref()).await;
         let receipts: Vec<_> = arrivals.iter().map(|arrival| arrival.receipt.clone()).collect();
         outbox.ack(&receipts).await.unwrap();
-        for receipt in receipts {
-            assert!(got.insert(receipt.message), "handed over twice");
+        for arrival in arrivals {
+            assert!(got.insert(arrival.captured.message_id), "handed over twice");
         }
     }
     assert_eq!(outbox.state().lag_ms, 0);

@@ -43,6 +43,8 @@ fn outgoing(message_id: &str, content: Content) -> Outgoing {
         headers: Vec::new(),
         body: Bytes::from_static(b"{\"edited\": true}"),
         content,
+        origin: None,
+        handle: None,
     }
 }
 
@@ -60,9 +62,9 @@ async fn the_whole_key_says_which_row_is_redriven_edited_and_made_again() {
     assert_eq!(captured.len(), 6);
     assert_eq!(captured[0].message_id, r#"["1", "acme"]"#);
     let [first, second] = [&captured[0].message_id, &captured[1].message_id];
-    assert_eq!(outbox.send(&outgoing(first, Content::Original)).await, Sent::Taken);
+    assert_eq!(outbox.send(&outgoing(first, Content::Original)).await, Sent::Taken { handle: None });
     assert_eq!(app.text(ROWS).await, "acme 1 PENDING {\"of\": \"acme\"}");
-    assert_eq!(outbox.send(&outgoing(second, Content::Edited)).await, Sent::Taken);
+    assert_eq!(outbox.send(&outgoing(second, Content::Edited)).await, Sent::Taken { handle: None });
     assert_eq!(app.text(ROWS).await, "acme 1 PENDING {\"of\": \"acme\"}, acme 2 PENDING {\"edited\": true}");
     app.run("delete from outbox where tenant_id = 'acme' and id = 3").await;
     let third = &captured[2];

@@ -59,6 +59,8 @@ fn outgoing(message_id: &str, body: &[u8], content: Content) -> Outgoing {
         headers: Vec::new(),
         body: Bytes::copy_from_slice(body),
         content,
+        origin: None,
+        handle: None,
     }
 }
 
@@ -120,16 +122,16 @@ async fn check(app: &App, payload: Payload, words: [&str; 4]) {
     assert_eq!(state(app).await, format!("{dead} 4 it's late"));
 
     // Back, and processed by the application.
-    assert_eq!(outbox.send(&letter).await, Sent::Taken);
+    assert_eq!(outbox.send(&letter).await, Sent::Taken { handle: None });
     assert_eq!(state(app).await, format!("{pending} 0 -"));
     assert_eq!(outbox.verify(&letter).await, Verified::NotYet);
     app.run(&format!("update \"My App\".t set \"State\" = '{processed}'")).await;
     assert!(matches!(outbox.verify(&letter).await, Verified::Succeeded { evidence: "processed", .. }));
-    assert_eq!(outbox.send(&letter).await, Sent::Delivered { evidence: "processed" });
+    assert_eq!(outbox.send(&letter).await, Sent::Delivered { evidence: "processed", handle: None });
 
     // Dead again, edited, and delivered by a relay at the third try.
     app.run(&format!("update \"My App\".t set \"State\" = '{dead}', tries = 2")).await;
-    assert_eq!(outbox.send(&outgoing(&id, other, Content::Edited)).await, Sent::Taken);
+    assert_eq!(outbox.send(&outgoing(&id, other, Content::Edited)).await, Sent::Taken { handle: None });
     let sink = Arc::new(Scripted::default());
     sink.next(&id, answered(503));
     sink.next(&id, answered(503));

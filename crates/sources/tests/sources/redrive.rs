@@ -19,6 +19,8 @@ pub fn letter(message_id: &str) -> Outgoing {
         headers: Vec::new(),
         body: bytes::Bytes::from_static(b"{\"n\": 1}"),
         content: Content::Original,
+        origin: None,
+        handle: None,
     }
 }
 
@@ -35,7 +37,7 @@ async fn rule_040_040_one_dead_row_is_reset_and_no_other() {
     // The application repaired the payload while the row was dead: that is not undone.
     app.run(&format!("update outbox set payload = '{{\"n\": 11}}' where id = '{id}'")).await;
     let outbox = app.outbox();
-    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken);
+    assert_eq!(outbox.send(&letter(&id)).await, Sent::Taken { handle: None });
     let row = format!(
         "select concat_ws(' ', status, retry_count, coalesce(last_error, 'null'), payload,
                 next_attempt_at > now() - interval '1 minute') from outbox where id = '{id}'"
@@ -51,9 +53,9 @@ async fn a_row_that_is_not_dead_is_never_changed() {
     let outbox = app.outbox();
     let id = app.event("order-1", "{}").await;
     for (status, sent) in [
-        ("PENDING", Sent::Taken),
-        ("PROCESSING", Sent::Taken),
-        ("PROCESSED", Sent::Delivered { evidence: "processed" }),
+        ("PENDING", Sent::Taken { handle: None }),
+        ("PROCESSING", Sent::Taken { handle: None }),
+        ("PROCESSED", Sent::Delivered { evidence: "processed", handle: None }),
     ] {
         app.run(&format!("update outbox set status = '{status}', retry_count = 2, last_error = 'x'")).await;
         let before = app.text("select outbox::text || xmin::text from outbox").await;

@@ -99,7 +99,10 @@ async fn capture_on(outbox: &Outbox, captured: &Mutex<BTreeSet<String>>) {
         match outbox.next().await {
             Ok(arrivals) => {
                 let receipts: Vec<_> = arrivals.iter().map(|arrival| arrival.receipt.clone()).collect();
-                captured.lock().unwrap().extend(receipts.iter().map(|receipt| receipt.message.clone()));
+                captured
+                    .lock()
+                    .unwrap()
+                    .extend(arrivals.iter().map(|arrival| arrival.captured.message_id.clone()));
                 outbox.ack(&receipts).await.unwrap();
             }
             Err(error) => assert!(error.passes(), "{error:?}"),

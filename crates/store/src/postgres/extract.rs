@@ -6,7 +6,7 @@ use std::fmt;
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::letter::{Admitted, listed};
 use lazaret_core::limits;
-use lazaret_core::original_event::{Origin, OriginalEvent};
+use lazaret_core::original_event::{EventParts, OriginalEvent};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
@@ -23,13 +23,13 @@ impl Extract {
     pub fn of(admitted: &Admitted) -> Extract {
         let captured = &admitted.captured;
         let attempts: Vec<&Attempt> = captured.attempts.iter().collect();
-        Extract::of_parts(captured.origin(), captured.attempts.last().map(|run| &run.error), &attempts)
+        Extract::of_parts(captured.event_parts(), captured.attempts.last().map(|run| &run.error), &attempts)
     }
 
-    pub fn of_parts(origin: Origin<'_>, fatal: Option<&LetterError>, attempts: &[&Attempt]) -> Extract {
+    pub fn of_parts(parts: EventParts<'_>, fatal: Option<&LetterError>, attempts: &[&Attempt]) -> Extract {
         let backtrace = fatal.and_then(|error| error.backtrace.as_deref());
         Extract {
-            original_event: original_event(origin),
+            original_event: original_event(parts),
             error_stack_trace: backtrace.map(|text| listed(text, limits::EXTRACT_BYTES_MAX)),
             error_context: fatal.and_then(|error| error.context.as_deref()).and_then(jsonb),
             retry_history: Some(history(attempts)),
@@ -48,9 +48,9 @@ impl Extract {
 
 /// The original event as entries show it. Of a job or an outbox row what `jsonb` does not hold is left out piece by
 /// piece, so that it is always found by its pattern.
-fn original_event(origin: Origin<'_>) -> Option<String> {
-    let Some(event) = OriginalEvent::of(origin) else {
-        return std::str::from_utf8(origin.body).ok().and_then(jsonb);
+fn original_event(parts: EventParts<'_>) -> Option<String> {
+    let Some(event) = OriginalEvent::of(parts) else {
+        return std::str::from_utf8(parts.body).ok().and_then(jsonb);
     };
     let bare = OriginalEvent { payload: None, ..event.clone() };
     [event, bare.clone(), OriginalEvent { metadata: "{}", ..bare }]
@@ -197,7 +197,7 @@ mod tests {
             ("[1]", Some(meta), json!(null), json!({})),
             (long.as_str(), Some(r#"{"meta":{"a":1}}"#), json!(null), json!({"a": 1})),
         ] {
-            let origin = Origin {
+            let parts = EventParts {
                 source: "jobs",
                 event_id: "7",
                 letter_type: "email.send",
@@ -206,7 +206,7 @@ mod tests {
                 body: body.as_bytes(),
                 reported,
             };
-            let event: Value = serde_json::from_str(&original_event(origin).unwrap()).unwrap();
+            let event: Value = serde_json::from_str(&original_event(parts).unwrap()).unwrap();
             assert_eq!((&event["pattern"], &event["eventId"]), (&json!("email.send"), &json!("7")));
             assert_eq!((&event["payload"], &event["metadata"]), (&payload, &metadata), "{event}");
         }

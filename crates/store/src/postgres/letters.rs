@@ -20,7 +20,7 @@ use super::filter::Where;
 use super::rows::{self, LETTER_COLUMNS};
 use super::scan;
 use crate::StoreError;
-use crate::packing::{open_body, open_error, open_headers, open_text};
+use crate::packing::{open_body, open_error, open_headers, open_origin, open_text};
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
 
 pub(super) async fn list(conn: &Conn, query: &PageQuery) -> Result<LetterPage, StoreError> {
@@ -257,9 +257,9 @@ pub(super) async fn history(conn: &Conn, id: LetterId) -> Result<Option<LetterHi
 /// The columns that `life` reads, in its order, and how many they are.
 pub(super) const LIFE_COLUMNS: &str =
     "life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal,
-retry_count, max_retries, redrive, reported";
+retry_count, max_retries, redrive, reported, origin, body_missing";
 
-pub(super) const LIFE_COLUMNS_COUNT: usize = 13;
+pub(super) const LIFE_COLUMNS_COUNT: usize = 15;
 
 pub(super) fn life(row: &tokio_postgres::Row) -> Result<Life, StoreError> {
     Ok(Life {
@@ -276,6 +276,8 @@ pub(super) fn life(row: &tokio_postgres::Row) -> Result<Life, StoreError> {
         max_retries: row.cell::<Option<i64>>(10)?.map(|most| most as u32),
         redrive: row.id_opt(11)?.map(RedriveId::from_bytes),
         reported: row.cell::<Option<&[u8]>>(12)?.map(open_text).transpose()?,
+        origin: open_origin(row.cell(13)?)?,
+        body_missing: row.cell(14)?,
     })
 }
 
@@ -307,7 +309,7 @@ pub(super) async fn attempts(conn: &Conn, letter: LetterId) -> Result<Vec<LifeAt
 }
 
 const ORIGINAL: &str = "
-select v.life, v.content_type, v.headers, v.body, v.sha256
+select v.life, v.content_type, v.headers, v.body, v.sha256, v.origin, v.body_missing
   from dead_letter_queue l
   join lives v on v.letter = l.id and v.life = coalesce($3, l.life)
  where l.id = $1
@@ -322,7 +324,7 @@ pub(super) async fn original(
     let found = conn.query_opt(ORIGINAL, &[&Uid(*id.bytes()), &At(id.at()), &life]).await?;
     let Some(row) = found else { return Ok(None) };
     let life = row.small(0)?;
-    let envelope = envelope(&row, 1)?;
+    let envelope = envelope(&row, 1)?.with_origin(open_origin(row.cell(5)?)?).with_body_missing(row.cell(6)?);
     if *envelope.sha256() != row.bytes(4)? {
         return Err(StoreError::Corrupt(format!(
             "the body of letter {id}, life {life}, does not have its hash"
@@ -331,7 +333,7 @@ pub(super) async fn original(
     Ok(Some(Original { life, envelope }))
 }
 
-/// Reads an envelope from content type, headers and body, from the column `from` on.
+/// Reads an envelope from content type, headers and body, from the column `from` on; without its origin.
 pub(super) fn envelope(row: &tokio_postgres::Row, from: usize) -> Result<Envelope, StoreError> {
     let content_type: String = row.cell(from)?;
     Ok(Envelope::seal(open_body(row.cell(from + 2)?)?, content_type, open_headers(row.cell(from + 1)?)?))

@@ -26,6 +26,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (12, include_str!("migrations/0012_claim_fences.sql")),
     (13, include_str!("migrations/0013_incident_gate.sql")),
     (14, include_str!("migrations/0014_kept_attempts.sql")),
+    (15, include_str!("migrations/0015_origins.sql")),
 ];
 
 /// Marks the schema as ours.

@@ -68,8 +68,8 @@ fn refilled(exported: &Exported) -> Option<Refilled> {
     let (life, envelope) = exported.lives.iter().find(|(life, _)| life.life == letter.life)?;
     let fatal = exported.attempts.iter().find(|told| told.ordinal == life.fatal);
     let attempts: Vec<&Attempt> = exported.attempts.iter().map(|told| &told.attempt).collect();
-    let origin = letter.origin(envelope, life.reported.as_deref());
-    let extract = Extract::of_parts(origin, fatal.map(|told| &told.attempt.error), &attempts);
+    let parts = letter.event_parts(envelope, life.reported.as_deref());
+    let extract = Extract::of_parts(parts, fatal.map(|told| &told.attempt.error), &attempts);
     Some(Refilled { id: letter.id, life: life.life, extract })
 }
 

@@ -184,7 +184,7 @@ fn next_lives(conn: &Connection, lives: usize) -> Result<Next, StoreError> {
     Ok(next)
 }
 
-/// Reads an envelope from content type, headers and body, from the column `from` on.
+/// Reads an envelope from content type, headers and body, from the column `from` on; without its origin.
 pub(super) fn envelope(row: &rusqlite::Row<'_>, from: usize) -> Result<Envelope, StoreError> {
     let headers: Option<String> = row.get(from + 1)?;
     let body = row.get_ref(from + 2)?.as_blob().map_err(rusqlite::Error::from)?;

@@ -22,7 +22,7 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::failure::FailurePoint;
 use crate::moves::Move;
-use crate::packing::{Prepared, PreparedAttempt};
+use crate::packing::{Prepared, PreparedAttempt, origin_text};
 
 /// Stores a batch; one that fails fails all, because the caller gets one answer.
 pub(super) fn insert(write: &mut Write<'_>, batch: &[Prepared]) -> Result<Vec<Receipt>, StoreError> {
@@ -421,8 +421,8 @@ pub(super) fn add_attempt(
 
 pub(super) const ADD_LIFE: &str = "
 insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
-       sha256, fatal, retry_count, max_retries, redrive, reported, rowid)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+       sha256, fatal, retry_count, max_retries, redrive, reported, rowid, origin, body_missing)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 fn add_life(
     write: &Write<'_>,
@@ -451,6 +451,8 @@ fn add_life(
         captured.mark.as_ref().map(|mark| mark.redrive.bytes()),
         &prepared.reported,
         write.numbers.next_life(),
+        origin_text(&captured.envelope),
+        captured.envelope.body_missing(),
     ])?;
     Ok(())
 }

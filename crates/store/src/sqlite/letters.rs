@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use lazaret_core::attempt::Attempt;
 use lazaret_core::cursor::{LastKey, Sort};
-use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::Letter;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use rusqlite::Connection;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension};
 
+use super::bodies;
 use super::counters::Dimension;
 use super::decisions;
 use super::filter::Where;
 use super::rows::{self, LETTER_COLUMNS};
 use super::scan::{Candidates, Scanner};
 use crate::StoreError;
-use crate::packing::{open_body, open_error, open_headers, open_text};
+use crate::packing::{open_error, open_origin, open_text};
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
 
 pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
@@ -316,7 +316,7 @@ pub(super) fn history_in(conn: &Connection, id: LetterId) -> Result<Option<Lette
 pub(super) fn lives(conn: &Connection, table: &str, letter: i64) -> Result<Vec<Life>, StoreError> {
     let mut statement = conn.prepare_cached(&format!(
         "select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
-                max_retries, redrive, reported
+                max_retries, redrive, reported, origin, body_missing
            from {table}
           where letter = ?1
           order by life"
@@ -338,6 +338,8 @@ pub(super) fn lives(conn: &Connection, table: &str, letter: i64) -> Result<Vec<L
             max_retries: row.get(10)?,
             redrive: row.get::<_, Option<[u8; 16]>>(11)?.map(RedriveId::from_bytes),
             reported: row.get::<_, Option<Vec<u8>>>(12)?.map(|packed| open_text(&packed)).transpose()?,
+            origin: open_origin(row.get::<_, Option<String>>(13)?.as_deref())?,
+            body_missing: row.get(14)?,
         });
     }
     Ok(lives)
@@ -368,7 +370,7 @@ pub(super) fn attempts(conn: &Connection, table: &str, letter: i64) -> Result<Ve
 }
 
 const ORIGINAL: &str = "
-select v.life, v.content_type, v.headers, v.body, v.sha256
+select v.life, v.content_type, v.headers, v.body, v.sha256, v.origin, v.body_missing
   from dead_letter_queue l
   join lives v on v.letter = l.letter and v.life = coalesce(?2, l.life)
  where l.id = ?1";
@@ -378,16 +380,14 @@ pub(super) fn original(
     id: LetterId,
     life: Option<u32>,
 ) -> Result<Option<Original>, StoreError> {
-    type Found = (u32, String, Option<String>, Vec<u8>, [u8; 32]);
-    let found: Option<Found> = conn
-        .prepare_cached(ORIGINAL)?
-        .query_row((id.bytes(), life), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-        })
-        .optional()?;
-    let Some((life, content_type, headers, body, sha256)) = found else { return Ok(None) };
-    let envelope = Envelope::seal(open_body(&body)?, content_type, open_headers(headers.as_deref())?);
-    if *envelope.sha256() != sha256 {
+    let mut statement = conn.prepare_cached(ORIGINAL)?;
+    let mut found = statement.query((id.bytes(), life))?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let life: u32 = row.get(0)?;
+    let envelope = bodies::envelope(row, 1)?
+        .with_origin(open_origin(row.get::<_, Option<String>>(5)?.as_deref())?)
+        .with_body_missing(row.get(6)?);
+    if *envelope.sha256() != row.get::<_, [u8; 32]>(4)? {
         return Err(StoreError::Corrupt(format!(
             "the body of letter {id}, life {life}, does not have its hash"
         )));

@@ -21,7 +21,7 @@ use super::letters;
 use super::writer::Write;
 use crate::StoreError;
 use crate::audit::Actor;
-use crate::packing::{PreparedAttempt, header_text, pack, pack_attempt};
+use crate::packing::{PreparedAttempt, header_text, origin_text, pack, pack_attempt};
 use crate::transfer::{Exported, Import, Imported};
 
 const KEY_OF: &str = "select key from letter_keys where id = ?1";
@@ -329,6 +329,8 @@ pub(super) fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<
             life.redrive.as_ref().map(|redrive| redrive.bytes()),
             reported,
             write.numbers.next_life(),
+            origin_text(envelope),
+            envelope.body_missing(),
         ])?;
     }
     Ok(())

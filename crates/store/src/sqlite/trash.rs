@@ -246,7 +246,7 @@ created_at, died_at";
 
 const LIFE_COLUMNS: &str =
     "letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body,
-body_bytes, sha256, fatal, retry_count, max_retries, redrive, reported";
+body_bytes, sha256, fatal, retry_count, max_retries, redrive, reported, origin, body_missing";
 
 const ATTEMPT_COLUMNS: &str =
     "letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail";

@@ -1,7 +1,9 @@
 //! Messages that hold everything that a broker can give: what tests carry through stores, files and destinations.
 
 use bytes::Bytes;
+use lazaret_core::envelope::Envelope;
 use lazaret_core::header::{HeaderValue, Headers};
+use lazaret_core::origin::{JetStreamOrigin, Origin};
 
 /// Headers of every type, with repeated names, in an order that no sort gives.
 pub fn every_header() -> Headers {
@@ -37,4 +39,29 @@ pub fn every_header() -> Headers {
         ("trace", HeaderValue::from("")),
     ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A message with everything: headers of every type, and an origin.
+pub fn full(body: &'static [u8]) -> Envelope {
+    let origin = JetStreamOrigin {
+        stream: Some("ORDERS".to_owned()),
+        stream_created_at: Some("2026-11-15T03:00:00.123456789Z".to_owned()),
+        sequence: Some(u64::MAX),
+        subject: "orders.eu.new".to_owned(),
+        consumer: Some("billing".to_owned()),
+        published_at: Some("2026-11-15T03:00:01Z".to_owned()),
+    };
+    Envelope::seal(Bytes::from_static(body), "application/json", every_header())
+        .with_origin(Some(Origin::JetStream(origin)))
+}
+
+/// Why the message of `without_body` has no body.
+pub const GONE: &str = "the stream no longer has sequence 4711";
+
+/// A message whose body is gone, from a broker that this version does not know.
+pub fn without_body() -> Envelope {
+    let origin = r#"{ "kind": "unheard-of", "offset": 1.50 }"#.to_owned();
+    Envelope::seal(Bytes::new(), "", every_header())
+        .with_origin(Some(Origin::Other(origin)))
+        .with_body_missing(Some(GONE.to_owned()))
 }

@@ -180,11 +180,18 @@ pub async fn an_incident_goes_from_open_to_closed_with_its_run(rig: &mut Rig) {
     assert_eq!(tend(rig, redriven, 2_300).await.state, RunState::Running);
     let taken = take(rig, redriven, 10, 2_400).await.taken;
     begin(rig, redriven, &[taken[0].letter], 2_450).await;
-    assert!(settle(rig, redriven, taken[0].letter, SendOutcome::Sent, 2_500).await);
+    assert!(settle(rig, redriven, taken[0].letter, SendOutcome::Sent { handle: None }, 2_500).await);
     assert_eq!(tend(rig, redriven, 2_600).await.state, RunState::Verifying);
     assert_eq!(state(rig, id).await, IncidentState::Verifying);
     assert!(
-        settle(rig, redriven, taken[0].letter, SendOutcome::Delivered { evidence: "processed" }, 2_700).await
+        settle(
+            rig,
+            redriven,
+            taken[0].letter,
+            SendOutcome::Delivered { evidence: "processed", handle: None },
+            2_700
+        )
+        .await
     );
     assert_eq!(state(rig, id).await, IncidentState::Closed, "with its last letter");
     assert_eq!(tend(rig, redriven, 2_800).await.state, RunState::Done);

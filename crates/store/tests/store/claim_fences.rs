@@ -27,7 +27,9 @@ async fn renew(rig: &Rig, expired: &Expired) -> Option<Taken> {
 async fn is_fenced_off(rig: &Rig, run: lazaret_core::id::RedriveId, fence: &ClaimFence, ms: i64) {
     let before = rig.dump().await;
     assert!(rig.store().begin_sending(run, vec![fence.clone()], at(ms)).await.unwrap().is_empty());
-    for outcome in [delivered(), SendOutcome::Sent, refused(ms), unknown(), SendOutcome::Unsent] {
+    for outcome in
+        [delivered(), SendOutcome::Sent { handle: None }, refused(ms), unknown(), SendOutcome::Unsent]
+    {
         let settled = vec![(fence.clone(), outcome.clone())];
         assert_eq!(rig.store().settle_letters(run, settled, at(ms)).await.unwrap(), [false], "{outcome:?}");
     }
@@ -84,7 +86,7 @@ pub async fn an_answer_that_comes_late_settles_what_was_unknown(rig: &mut Rig) {
     // Nobody else sent it, so its holder still knows best.
     assert!(settle(rig, id, all[0], delivered(), LATE + 10).await);
     assert!(settle(rig, id, all[1], refused(LATE + 10), LATE + 10).await);
-    assert!(settle(rig, id, all[2], SendOutcome::Sent, LATE + 10).await);
+    assert!(settle(rig, id, all[2], SendOutcome::Sent { handle: None }, LATE + 10).await);
     assert_eq!(outcome(rig, id, all[0]).await, Outcome::Succeeded);
     assert_eq!(outcome(rig, id, all[1]).await, Outcome::Failed);
     assert_eq!(outcome(rig, id, all[2]).await, Outcome::Sent);

@@ -106,6 +106,8 @@ macro_rules! everything {
         async fn $name() {
             copies! { $opening =>
                 capture::odd_characters_come_back_in_every_field,
+                messages::everything_of_a_message_survives,
+                messages::what_a_destination_handed_out_is_kept,
                 deaths::a_letter_that_dies_after_its_redrive_relapses,
                 analyses::an_analysis_is_written_revised_and_kept,
                 regroup::two_groups_that_become_one_are_found_under_both_ids,

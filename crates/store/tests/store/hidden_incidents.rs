@@ -23,8 +23,8 @@ const HIDE: &str =
 const LAUNDER: &str = "update incidents set state = 'fixed', fix_kind = 'deployed' where state = 'regressed'";
 
 /// The store as a version before the migration left it.
-const UNDO_SQLITE: &str = "alter table incidents drop column fix_disproved; drop table archive_attempts; drop table relay_tries; pragma user_version = 12";
-const UNDO_POSTGRES: &str = "alter table incidents drop column fix_disproved; drop table archive_attempts; drop table relay_tries; delete from meta where key = 'extracts'; update meta set value = '12' where key = 'format'";
+const UNDO_SQLITE: &str = "drop index lives_without_body; alter table lives drop column origin; alter table lives drop column body_missing; alter table trash_lives drop column origin; alter table trash_lives drop column body_missing; alter table redrive_groups drop column body_missing; alter table redrive_letters drop column handle; alter table incidents drop column fix_disproved; drop table archive_attempts; drop table relay_tries; pragma user_version = 12";
+const UNDO_POSTGRES: &str = "alter table lives drop column origin, drop column body_missing; alter table trash_lives drop column origin, drop column body_missing; alter table redrive_groups drop column body_missing; alter table redrive_letters drop column handle; alter table incidents drop column fix_disproved; drop table archive_attempts; drop table relay_tries; delete from meta where key = 'extracts'; update meta set value = '12' where key = 'format'";
 
 /// A regressed incident, and an open one with two letters.
 async fn fill(rig: &Rig) {

@@ -30,6 +30,7 @@ mod job_verbs;
 mod jobs;
 mod late_evidence;
 mod lines;
+mod messages;
 mod model;
 mod operations;
 mod paging;

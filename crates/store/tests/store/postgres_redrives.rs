@@ -150,7 +150,7 @@ async fn deliver_all(
     lanes: Arc<HashMap<LetterId, i64>>,
     out: Arc<Mutex<Out>>,
 ) {
-    let delivered = || SendOutcome::Delivered { evidence: "delivered" };
+    let delivered = || SendOutcome::Delivered { evidence: "delivered", handle: None };
     for _ in 0..10_000 {
         let next = store.take_letters(id, 7, at(60_000), at(10)).await.unwrap();
         let letters: Vec<LetterId> = next.taken.iter().map(|taken| taken.letter).collect();
@@ -281,10 +281,10 @@ async fn send_all(store: Arc<PostgresStore>, id: RedriveId, told: mpsc::Unbounde
                     let attempt = Box::new(failed(at(12), "410 gone"));
                     (SendOutcome::Failed { attempt, why: "410".into() }, None)
                 }
-                1 => (SendOutcome::Delivered { evidence: "delivered" }, Some(Fate::DiesAgain)),
-                2 => (SendOutcome::Sent, Some(Fate::DiesAgain)),
-                3 => (SendOutcome::Sent, Some(Fate::IsProved)),
-                _ => (SendOutcome::Delivered { evidence: "delivered" }, None),
+                1 => (SendOutcome::Delivered { evidence: "delivered", handle: None }, Some(Fate::DiesAgain)),
+                2 => (SendOutcome::Sent { handle: None }, Some(Fate::DiesAgain)),
+                3 => (SendOutcome::Sent { handle: None }, Some(Fate::IsProved)),
+                _ => (SendOutcome::Delivered { evidence: "delivered", handle: None }, None),
             };
             fates.extend(fate.map(|fate| (fence.letter, fate)));
             outcomes.push((fence, outcome));
@@ -420,7 +420,9 @@ async fn what_an_instance_left_lying_another_one_picks_up() {
     let outcomes = |fences: &[ClaimFence]| -> Vec<(ClaimFence, SendOutcome)> {
         let unknown =
             fences[..2].iter().map(|fence| (fence, SendOutcome::Unknown { why: "no answer".into() }));
-        let done = fences[2..].iter().map(|fence| (fence, SendOutcome::Delivered { evidence: "delivered" }));
+        let done = fences[2..]
+            .iter()
+            .map(|fence| (fence, SendOutcome::Delivered { evidence: "delivered", handle: None }));
         unknown.chain(done).map(|(fence, outcome)| (fence.clone(), outcome)).collect()
     };
     let unsent = fences.iter().map(|fence| (fence.clone(), SendOutcome::Unsent)).collect();

@@ -55,7 +55,7 @@ pub async fn a_canary_that_is_not_verified_in_time_pauses_the_run(rig: &mut Rig)
     let all = rig.create_many(4, at(0)).await;
     let id = free_run(rig, with_canary(1)).await;
     sending(rig, id, 10, 200).await;
-    assert!(settle(rig, id, all[0], SendOutcome::Sent, 210).await);
+    assert!(settle(rig, id, all[0], SendOutcome::Sent { handle: None }, 210).await);
     let limit = 100 + limits::CANARY_MS_MIN;
     assert_eq!(tend(rig, id, limit).await.state, RunState::Canary);
     let paused = tend(rig, id, limit + 1).await;

@@ -57,7 +57,7 @@ pub async fn settle(rig: &Rig, id: RedriveId, letter: LetterId, outcome: SendOut
 }
 
 pub fn delivered() -> SendOutcome {
-    SendOutcome::Delivered { evidence: "delivered" }
+    SendOutcome::Delivered { evidence: "delivered", handle: None }
 }
 
 pub fn refused(ms: i64) -> SendOutcome {
@@ -133,7 +133,7 @@ pub async fn letters_of_a_key_go_one_after_the_other(rig: &mut Rig) {
     deliver(rig, id, first, 220).await;
     assert_eq!(sending(rig, id, 10, 230).await, [second]);
     // Sent is not done: the next one waits until it is.
-    assert!(settle(rig, id, second, SendOutcome::Sent, 240).await);
+    assert!(settle(rig, id, second, SendOutcome::Sent { handle: None }, 240).await);
     assert!(take(rig, id, 10, 250).await.taken.is_empty());
     assert!(settle(rig, id, second, delivered(), 260).await);
     assert_eq!(ids(&take(rig, id, 10, 270).await), [third]);
@@ -201,7 +201,8 @@ pub async fn whatever_sending_comes_to_is_written_down(rig: &mut Rig) {
     let all = rig.create_many(5, at(0)).await;
     let id = free_run(rig, unpaced()).await;
     assert_eq!(sending(rig, id, 10, 200).await, all);
-    let outcomes = [delivered(), SendOutcome::Sent, refused(300), unknown(), SendOutcome::Unsent];
+    let outcomes =
+        [delivered(), SendOutcome::Sent { handle: None }, refused(300), unknown(), SendOutcome::Unsent];
     let mut settled = Vec::new();
     for (letter, outcome) in all.iter().zip(outcomes) {
         settled.push((fence(rig, id, *letter).await, outcome));
@@ -239,7 +240,7 @@ pub async fn whatever_sending_comes_to_is_written_down(rig: &mut Rig) {
     for letter in [all[0], all[2], all[4]] {
         assert!(!settle(rig, id, letter, delivered(), 400).await);
     }
-    for outcome in [SendOutcome::Sent, SendOutcome::Unsent, refused(1), unknown()] {
+    for outcome in [SendOutcome::Sent { handle: None }, SendOutcome::Unsent, refused(1), unknown()] {
         assert!(!settle(rig, id, all[1], outcome, 400).await, "it was sent");
     }
     for outcome in [delivered(), SendOutcome::Unsent] {
@@ -382,7 +383,7 @@ pub async fn relapses_count_against_the_run(rig: &mut Rig) {
     }
     let id = free_run(rig, unpaced()).await;
     sending(rig, id, 1, 200).await;
-    assert!(settle(rig, id, all[0], SendOutcome::Sent, 210).await);
+    assert!(settle(rig, id, all[0], SendOutcome::Sent { handle: None }, 210).await);
     let mut again = keyed("a", "k", 300);
     again.mark = mark(all[0], 1, id);
     assert_eq!(rig.capture(again, at(310)).await.outcome, Received::Relapse);
@@ -428,7 +429,7 @@ pub async fn a_receipt_resolves_what_is_out_once(rig: &mut Rig) {
     let prove = async |letter, life| rig.store().prove(proof(letter, life)).await.unwrap();
     take(rig, id, 10, 200).await;
     begin(rig, id, &all[..2], 210).await;
-    assert!(settle(rig, id, all[0], SendOutcome::Sent, 300).await);
+    assert!(settle(rig, id, all[0], SendOutcome::Sent { handle: None }, 300).await);
     assert!(settle(rig, id, all[1], unknown(), 300).await);
     for letter in &all[..2] {
         assert_eq!(prove(*letter, 2).await, Proved::Unknown);
@@ -456,7 +457,7 @@ pub async fn a_letter_is_resolved_by_whoever_launched_its_run(rig: &mut Rig) {
     assert_eq!(redrive(rig, id).await.by.name, "ben");
     sending(rig, id, 10, 300).await;
     assert!(settle(rig, id, all[0], delivered(), 400).await);
-    assert!(settle(rig, id, all[1], SendOutcome::Sent, 400).await);
+    assert!(settle(rig, id, all[1], SendOutcome::Sent { handle: None }, 400).await);
     assert_eq!(rig.store().assume_quiet(id, at(500), 10, at(1_000)).await.unwrap(), 1);
     for letter in all {
         let resolution = rig.letter(letter).await.resolution.unwrap();
@@ -469,7 +470,7 @@ pub async fn silence_is_taken_for_success_after_a_while(rig: &mut Rig) {
     let id = free_run(rig, unpaced()).await;
     sending(rig, id, 10, 200).await;
     for (letter, ms) in all.iter().zip([300, 400, 500]) {
-        assert!(settle(rig, id, *letter, SendOutcome::Sent, ms).await);
+        assert!(settle(rig, id, *letter, SendOutcome::Sent { handle: None }, ms).await);
     }
     let assume =
         async |before, limit| rig.store().assume_quiet(id, at(before), limit, at(1_000)).await.unwrap();

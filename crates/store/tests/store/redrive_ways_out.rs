@@ -20,7 +20,7 @@ pub async fn a_proof_that_never_comes_is_replaced_by_a_word(rig: &mut Rig) {
     let id = free_run(rig, unpaced()).await;
     sending(rig, id, 10, 200).await;
     for letter in &all {
-        assert!(settle(rig, id, *letter, SendOutcome::Sent, 210).await);
+        assert!(settle(rig, id, *letter, SendOutcome::Sent { handle: None }, 210).await);
     }
     assert_eq!(tend(rig, id, 220).await.state, RunState::Verifying);
     let word =
@@ -36,7 +36,7 @@ pub async fn a_run_that_is_verified_in_vain_is_cancelled(rig: &mut Rig) {
     let all = rig.create_many(1, at(0)).await;
     let id = free_run(rig, unpaced()).await;
     sending(rig, id, 10, 200).await;
-    assert!(settle(rig, id, all[0], SendOutcome::Sent, 210).await);
+    assert!(settle(rig, id, all[0], SendOutcome::Sent { handle: None }, 210).await);
     assert_eq!(tend(rig, id, 220).await.state, RunState::Verifying);
     assert_eq!(state_of(step(rig, id, RunStep::Cancel(None), 230).await), RunState::Cancelled);
     assert!(settle(rig, id, all[0], delivered(), 240).await, "what is out is still settled");

@@ -108,7 +108,7 @@ pub async fn a_relapsed_canary_closes_the_gate_at_once(rig: &mut Rig) {
     let canaries = sending(rig, redriven, 20, 2_100).await;
     assert_eq!(canaries.len(), 5);
     for canary in &canaries {
-        assert!(settle(rig, redriven, *canary, SendOutcome::Sent, 2_200).await);
+        assert!(settle(rig, redriven, *canary, SendOutcome::Sent { handle: None }, 2_200).await);
     }
     let place = letters.iter().position(|letter| *letter == canaries[0]).unwrap();
     let mut again = dying(&format!("e{place}"), at(2_300));

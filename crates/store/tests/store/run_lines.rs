@@ -27,7 +27,7 @@ pub async fn what_a_run_did_stands_in_its_minute(rig: &mut Rig) {
     let taken = sending(rig, id, 10, HOUR).await;
     assert_eq!(line(rig, id, Step::Minute, 0, 9 * HOUR).await, [], "taken is not sent");
     let sent = [
-        (SendOutcome::Sent, HOUR),
+        (SendOutcome::Sent { handle: None }, HOUR),
         (delivered(), HOUR + MINUTE - 1),
         (refused(HOUR), HOUR + MINUTE),
         (unknown(), 2 * HOUR),

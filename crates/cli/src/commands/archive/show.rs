@@ -66,10 +66,9 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
         return Ok(Outcome::Done);
     }
     let letter: LetterSummary = answer.read()?;
-    let mut rest: LetterRest = answer.read()?;
+    let rest: LetterRest = answer.read()?;
     let removal: RemovalOf = answer.read()?;
-    let payload = rest.original_event.take().map(|json| Payload::Json(json.get().to_owned()));
-    let payload = payload.unwrap_or(Payload::Text("null".into()));
+    let payload = Payload::present(&rest);
     let layout = if args.raw { Layout::AsCaptured } else { Layout::Indented };
     let now = moment::now();
     let mut text = show::page(&letter, &rest, &payload.text(layout), screen, now);

@@ -1,6 +1,8 @@
 //! A letter laid out for reading. Everything from the letter is made harmless here.
 
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
+use serde_json::value::RawValue;
 
 use super::{held, sent};
 use crate::answers::{Decision, FailedRun, LetterError, LetterRest, LetterSummary, Life};
@@ -37,6 +39,15 @@ impl Payload {
         }
     }
 
+    /// The original event of the present life.
+    pub fn present(rest: &LetterRest) -> Payload {
+        match (&rest.body_missing, &rest.original_event) {
+            (Some(why), _) => Payload::Text(format!("the body is missing: {why}")),
+            (None, Some(json)) => Payload::Json(json.get().to_owned()),
+            (None, None) => Payload::Text("null".to_owned()),
+        }
+    }
+
     pub fn text(&self, layout: Layout) -> String {
         match self {
             Payload::Json(json) if layout == Layout::Indented => json_text::indented(json),
@@ -53,6 +64,7 @@ impl Payload {
 pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &Screen, now: Time) -> String {
     let mut page = Page::new(screen);
     head(&mut page, letter, now);
+    origin(&mut page, rest.origin.as_deref());
     error(&mut page, "error", &letter.error);
     attempts(&mut page, &rest.retry_history, now);
     lives(&mut page, &rest.lives, now);
@@ -126,6 +138,14 @@ fn head(page: &mut Page<'_>, letter: &LetterSummary, now: Time) {
     page.maybe("previous", &letter.previous_id);
 }
 
+/// Where the message came from at its broker.
+fn origin(page: &mut Page<'_>, origin: Option<&RawValue>) {
+    let Some(origin) = origin.and_then(|raw| Origin::from_json(raw.get()).ok()) else { return };
+    for (name, value) in origin.shown() {
+        page.field(&name.to_lowercase(), &value);
+    }
+}
+
 fn error(page: &mut Page<'_>, title: &str, error: &LetterError) {
     page.heading(title);
     page.block(&one_line(error));
@@ -186,7 +206,10 @@ fn lives(page: &mut Page<'_>, lives: &[Life], now: Time) {
             life.retry_count.to_string().into(),
             life.class.as_str().into(),
             life.content_type.as_str().into(),
-            moment::count(life.body_bytes).into(),
+            match life.body_missing {
+                Some(_) => "missing".into(),
+                None => moment::count(life.body_bytes).into(),
+            },
             life.sha256.as_str().into(),
         ]);
     }

@@ -105,6 +105,12 @@ struct LifeForm<'a> {
     redrive_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reported: Option<Text<'a>>,
+    /// JSON text, as `reported` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Text<'a>>,
+    /// Why neither `body` nor `body_base64` is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_missing: Option<Text<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -208,6 +214,7 @@ impl<'a> From<&'a Resolution> for ResolutionForm<'a> {
 
 impl<'a> LifeForm<'a> {
     fn new(life: &'a Life, envelope: &'a Envelope) -> LifeForm<'a> {
+        let is_missing = envelope.body_missing().is_some();
         let text = std::str::from_utf8(envelope.body()).ok();
         LifeForm {
             life: life.life,
@@ -220,7 +227,7 @@ impl<'a> LifeForm<'a> {
                 .iter()
                 .map(|(name, value)| (borrowed(name), value.to_json()))
                 .collect(),
-            body: text.map(Cow::Borrowed),
+            body: text.filter(|_| !is_missing).map(Cow::Borrowed),
             body_base64: text.is_none().then(|| STANDARD.encode(envelope.body())),
             sha256: hex(envelope.sha256()),
             fatal: life.fatal,
@@ -228,6 +235,8 @@ impl<'a> LifeForm<'a> {
             max_retries: life.max_retries,
             redrive_id: life.redrive.map(|id| id.to_string()),
             reported: optional(&life.reported),
+            origin: envelope.origin().map(|origin| Cow::Owned(origin.to_json())),
+            body_missing: envelope.body_missing().map(Cow::Borrowed),
         }
     }
 }

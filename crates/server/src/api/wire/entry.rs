@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use lazaret_core::attempt::LetterError;
 use lazaret_core::fingerprint::{self, Grouping, Subject};
+use lazaret_core::header::Headers;
 use lazaret_core::letter::Letter;
-use lazaret_core::original_event::{Origin, OriginalEvent};
+use lazaret_core::origin::Origin;
+use lazaret_core::original_event::{EventParts, OriginalEvent};
 use lazaret_store::page::{LetterHistory, Life, LifeAttempt, Original};
 use lazaret_store::transfer::DecisionRecord;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -29,6 +31,18 @@ pub(crate) struct LetterEntry {
     /// `timestamp`, `payload` and `metadata`. The exact bytes are at `/body`.
     #[schema(value_type = Object)]
     pub original_event: EventBody,
+    /// The headers of the present life, in their order: pairs of name and value. A value is a text, or an object with
+    /// `type` and `value`.
+    #[serde(skip_serializing_if = "HeaderList::is_empty")]
+    #[schema(value_type = Vec<Vec<Object>>)]
+    pub headers: HeaderList,
+    /// Where the message came from at its broker: `kind` says which fields there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub origin: Option<Box<RawValue>>,
+    /// Why there is no body, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_missing: Option<String>,
     /// Every failed run of every life, oldest first.
     pub retry_history: Vec<AttemptBody>,
     pub lives: Vec<LifeBody>,
@@ -53,6 +67,21 @@ pub(crate) struct LetterEntry {
     /// Present and true when something is masked, which `reveal` with a reason shows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+}
+
+/// Headers in the JSON form of `lazaret_core::header`.
+pub(crate) struct HeaderList(pub Headers);
+
+impl HeaderList {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for HeaderList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(name, value)| (name, value.to_json())))
+    }
 }
 
 /// The original event of a letter.
@@ -87,12 +116,12 @@ struct EventSourceBody {
 }
 
 impl EventBody {
-    fn new(origin: Origin<'_>) -> EventBody {
+    fn new(parts: EventParts<'_>) -> EventBody {
         let json = |text: Option<&str>| {
             text.map(str::to_owned).and_then(raw).unwrap_or_else(|| RawValue::NULL.to_owned())
         };
-        let Some(event) = OriginalEvent::of(origin) else {
-            return EventBody::Verbatim(json(std::str::from_utf8(origin.body).ok()));
+        let Some(event) = OriginalEvent::of(parts) else {
+            return EventBody::Verbatim(json(std::str::from_utf8(parts.body).ok()));
         };
         EventBody::Described(DescribedEvent {
             event_id: event.event_id.to_owned(),
@@ -186,6 +215,13 @@ pub(crate) struct LifeBody {
     pub max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redrive_id: Option<String>,
+    /// Where the message came from at its broker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub origin: Option<Box<RawValue>>,
+    /// Why there is no body, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_missing: Option<String>,
 }
 
 impl LetterEntry {
@@ -209,10 +245,13 @@ impl LetterEntry {
             grouping = Some(GroupingBody::new(&letter, error, group(subject(&letter, error))));
         }
         let reported = present.and_then(|life| life.reported.as_deref());
-        let original_event = EventBody::new(letter.origin(&original.envelope, reported));
+        let original_event = EventBody::new(letter.event_parts(&original.envelope, reported));
         LetterEntry {
             summary,
             original_event,
+            headers: HeaderList(original.envelope.headers().to_vec()),
+            origin: original.envelope.origin().map(Origin::to_json).and_then(raw),
+            body_missing: original.envelope.body_missing().map(str::to_owned),
             reported: reported.map(str::to_owned).and_then(raw),
             retry_history: attempts.iter().map(AttemptBody::from).collect(),
             lives: lives.iter().map(LifeBody::from).collect(),
@@ -293,6 +332,8 @@ impl From<&Life> for LifeBody {
             retry_count: life.retry_count,
             max_retries: life.max_retries,
             redrive_id: life.redrive.map(|id| id.to_string()),
+            origin: life.origin.as_ref().map(Origin::to_json).and_then(raw),
+            body_missing: life.body_missing.clone(),
         }
     }
 }

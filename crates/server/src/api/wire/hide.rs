@@ -72,6 +72,13 @@ impl LetterEntry {
             grouping.hide(&said, &Said::of(&self.summary.error), masker);
         }
         self.original_event.hide(masker);
+        masker.headers(&mut self.headers.0);
+        self.origin.iter_mut().for_each(|origin| masker.json(origin));
+        masker.maybe(&mut self.body_missing);
+        for life in &mut self.lives {
+            life.origin.iter_mut().for_each(|origin| masker.json(origin));
+            masker.maybe(&mut life.body_missing);
+        }
         if let Some(reported) = &mut self.reported {
             masker.json(reported);
         }

@@ -164,6 +164,9 @@ pub(crate) struct RedriveLetterBody {
     /// What proves the outcome, or why it is so.
     pub evidence: Option<String>,
     pub idempotency_key: Option<String>,
+    /// What the destination handed out for it: a sequence, a delivery tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
     pub sent_at: Option<String>,
     pub outcome_at: Option<String>,
 }
@@ -302,6 +305,7 @@ impl From<RedriveLetter> for RedriveLetterBody {
             group: letter.group,
             evidence: letter.evidence,
             idempotency_key: letter.idempotency_key,
+            handle: letter.handle,
             sent_at: letter.sent_at.map(|at| at.to_string()),
             outcome_at: letter.outcome_at.map(|at| at.to_string()),
         }

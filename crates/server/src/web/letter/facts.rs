@@ -2,6 +2,7 @@
 
 use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 
 use super::payload::Shown;
 use super::room::{Fitted, Room};
@@ -68,8 +69,15 @@ pub(super) fn of(entry: &LetterEntry, shown: &Shown) -> Vec<Fact> {
             .map(|id| Fact { link: Some(format!("/letters/{id}")), ..fact("Before it", id) }),
     );
     facts.push(copied("Fingerprint", &summary.fingerprint));
-    facts.push(fact("Body", &format!("{}, {}", size(shown.bytes), shown.content_type)));
-    facts.extend(present.map(|life| copied("SHA-256", &life.sha256)));
+    let origin = entry.origin.as_ref().and_then(|raw| Origin::from_json(raw.get()).ok());
+    facts.extend(origin.iter().flat_map(Origin::shown).map(|(name, value)| copied(name, &value)));
+    match &shown.body_missing {
+        Some(why) => facts.push(fact("Body", &format!("missing: {why}"))),
+        None => {
+            facts.push(fact("Body", &format!("{}, {}", size(shown.bytes), shown.content_type)));
+            facts.extend(present.map(|life| copied("SHA-256", &life.sha256)));
+        }
+    }
     facts
 }
 

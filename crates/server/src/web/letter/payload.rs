@@ -24,6 +24,8 @@ pub(crate) struct Shown {
     pub content_type: String,
     pub headers: Headers,
     pub hidden: Hidden,
+    /// Why there is no body, if there is none.
+    pub body_missing: Option<String>,
 }
 
 /// What of a body must not be seen.
@@ -125,6 +127,7 @@ impl Shown {
             content_type: content_type.to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
             hidden,
+            body_missing: None,
         }
     }
 
@@ -132,7 +135,9 @@ impl Shown {
     pub async fn of(envelope: Envelope, redactor: &Arc<Redactor>) -> Result<Shown, Problem> {
         let redactor = Arc::clone(redactor);
         let masking = tokio::task::spawn_blocking(move || {
-            Shown::new(envelope.body(), envelope.content_type(), envelope.headers(), &redactor)
+            let shown = Shown::new(envelope.body(), envelope.content_type(), envelope.headers(), &redactor);
+            let body_missing = envelope.body_missing().map(|why| redactor.text(why).into_owned());
+            Shown { body_missing, ..shown }
         });
         masking.await.map_err(|_| Problem::new(Code::Internal, "the body could not be masked"))
     }

@@ -12,13 +12,15 @@ use super::receiver::{Reaction, Receiver, answer};
 use super::rigs::{HttpRig, Rig, SECRET, config, open};
 use super::{is_unknown, letter};
 
-const DELIVERED: Sent = Sent::Delivered { evidence: "delivered" };
+const DELIVERED: Sent = Sent::Delivered { evidence: "delivered", handle: None };
 
 #[track_caller]
 fn refusal(sent: Sent) -> Refusal {
     match sent {
         Sent::Refused(refusal) => *refusal,
-        Sent::Delivered { .. } | Sent::Taken | Sent::Unknown(_) | Sent::Unsent(_) => panic!("{sent:?}"),
+        Sent::Delivered { .. } | Sent::Taken { .. } | Sent::Unknown(_) | Sent::Unsent(_) => {
+            panic!("{sent:?}")
+        }
     }
 }
 
@@ -36,7 +38,7 @@ async fn two_hundreds_are_delivered_or_taken() {
             it.receiver.react(Reaction::answer(status, body));
         }
         assert_eq!(send(&rig).await, DELIVERED, "{status}");
-        assert_eq!(send(&waits).await, Sent::Taken, "{status}");
+        assert_eq!(send(&waits).await, Sent::Taken { handle: None }, "{status}");
     }
     let verified = waits.destination().verify(&letter("x")).await;
     assert_eq!(verified, Verified::Taken(Silence::SaysNothing));

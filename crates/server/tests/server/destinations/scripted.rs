@@ -52,7 +52,7 @@ impl Destination for Scripted {
     async fn send(&self, outgoing: &Outgoing) -> Sent {
         self.received.lock().unwrap().push(outgoing.clone());
         match *self.mood.lock().unwrap() {
-            Mood::Accepts => Sent::Delivered { evidence: "delivered" },
+            Mood::Accepts => Sent::Delivered { evidence: "delivered", handle: None },
             Mood::Refuses => {
                 let (error_type, message) = ("Scripted".to_owned(), "told to refuse".to_owned());
                 let error = LetterError { error_type, message, ..LetterError::default() };

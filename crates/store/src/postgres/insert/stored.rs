@@ -5,13 +5,13 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::super::cell::{At, Uid, clean};
+use super::super::cell::{At, Uid, clean, clean_opt};
 use super::super::conn::Conn;
 use super::super::extract::Extract;
 use super::super::writer::Write;
 use super::New;
 use crate::StoreError;
-use crate::packing::{Prepared, PreparedAttempt};
+use crate::packing::{Prepared, PreparedAttempt, origin_text};
 
 /// One column of many rows.
 pub(in super::super) fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
@@ -112,14 +112,15 @@ pub(in super::super) struct NewLife<'a> {
 
 pub(in super::super) const ADD_LIVES: &str = "
 insert into lives (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes,
-       sha256, fatal, retry_count, max_retries, redrive, reported)
+       sha256, fatal, retry_count, max_retries, redrive, reported, origin, body_missing)
 select v.letter, v.life, v.captured_at, v.died_at, v.class, v.fingerprint, v.content_type, v.headers, v.body,
-       v.body_bytes, v.sha256, v.fatal, v.retry_count, v.max_retries, v.redrive, v.reported
+       v.body_bytes, v.sha256, v.fatal, v.retry_count, v.max_retries, v.redrive, v.reported, v.origin,
+       v.body_missing
   from unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[], $7::text[],
               $8::text[], $9::bytea[], $10::bigint[], $11::bytea[], $12::integer[], $13::bigint[], $14::bigint[],
-              $15::uuid[], $16::bytea[])
+              $15::uuid[], $16::bytea[], $17::text[], $18::text[])
     as v (letter, life, captured_at, died_at, class, fingerprint, content_type, headers, body, body_bytes, sha256,
-          fatal, retry_count, max_retries, redrive, reported)";
+          fatal, retry_count, max_retries, redrive, reported, origin, body_missing)";
 
 /// Stores lives; each gets its place in the order of capture at the commit.
 pub(in super::super) async fn add_lives(write: &mut Write, lives: &[NewLife<'_>]) -> Result<(), StoreError> {
@@ -167,6 +168,8 @@ async fn add_lives_at_once(conn: &Conn, lives: &[NewLife<'_>]) -> Result<(), Sto
                 life.prepared.admitted.captured.mark.map(|mark| Uid(*mark.redrive.bytes()))
             }),
             &column(lives, |life| life.prepared.reported.as_deref()),
+            &column(lives, |life| origin_text(&life.prepared.admitted.captured.envelope)),
+            &column(lives, |life| clean_opt(life.prepared.admitted.captured.envelope.body_missing())),
         ],
     )
     .await?;

@@ -127,14 +127,17 @@ pub(super) struct Candidate {
     fix_at: Option<Time>,
     died_at: Time,
     retry_count: i64,
+    body_missing: Option<String>,
 }
 
 const CANDIDATES: &str = "
-select l.id, l.life, l.source, l.subscriber_id, l.aggregate, f.incident, i.fix_at, l.died_at, l.retry_count
+select l.id, l.life, l.source, l.subscriber_id, l.aggregate, f.incident, i.fix_at, l.died_at, l.retry_count,
+       v.body_missing
   from unnest($1::uuid[], $2::timestamptz[], $3::integer[]) with ordinality as n (letter, begun_at, life, n)
   join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at and l.life = n.life
   join fingerprints f on f.fingerprint = l.fingerprint
   join incidents i on i.id = f.incident
+  left join lives v on v.letter = l.id and v.life = l.life and v.body_missing is not null
  where l.status = $4
  order by n.n";
 
@@ -158,13 +161,14 @@ pub(super) async fn candidates(
             fix_at: row.time_opt(6)?,
             died_at: row.time(7)?,
             retry_count: row.cell(8)?,
+            body_missing: row.cell(9)?,
         });
     }
     Ok(candidates)
 }
 
-/// What letters are judged together by.
-type GroupKey = (IncidentId, String, Option<String>, &'static str);
+/// What letters are judged together by; last, whether they have no body.
+type GroupKey = (IncidentId, String, Option<String>, &'static str, bool);
 
 /// A list that letters are taken down on; the redrive's row is held, or nobody else knows it yet.
 pub(super) struct List {
@@ -204,10 +208,14 @@ impl List {
         let first_new = groups.values().max().map_or(1, |last| last + 1);
         let mut next = first_new;
         let mut numbers = Vec::with_capacity(found.len());
+        let mut missing: BTreeMap<u32, &str> = BTreeMap::new();
         for candidate in found {
             let number = *groups.entry(group_key(candidate)).or_insert(next);
             next = next.max(number + 1);
             numbers.push(number);
+            if let Some(why) = &candidate.body_missing {
+                missing.entry(number).or_insert(why);
+            }
         }
         let lane = |candidate: &Candidate| {
             let aggregate = candidate.aggregate.as_ref()?;
@@ -237,7 +245,7 @@ impl List {
         for row in &added {
             *joined.entry(row.small(0)?).or_default() += 1;
         }
-        join(&write.conn, self.redrive, &groups, &joined).await?;
+        join(&write.conn, self.redrive, &groups, &joined, &missing).await?;
         // A group that only letters belong to which are listed already is none.
         let known = groups.values().filter(|number| **number < first_new || joined.contains_key(number));
         Ok(Added { added: added.len() as u64, groups: known.count() })
@@ -246,11 +254,12 @@ impl List {
 
 fn group_key(candidate: &Candidate) -> GroupKey {
     let died = against_name(AgainstFix::of(candidate.died_at, candidate.fix_at));
-    (candidate.incident, candidate.source.clone(), candidate.subscriber.clone(), died)
+    let (source, subscriber) = (candidate.source.clone(), candidate.subscriber.clone());
+    (candidate.incident, source, subscriber, died, candidate.body_missing.is_some())
 }
 
 const GROUPS: &str = "
-select number, incident, source, subscriber, died
+select number, incident, source, subscriber, died, body_missing is not null
   from redrive_groups
  where redrive = $1";
 
@@ -258,17 +267,17 @@ async fn groups(conn: &Conn, redrive: RedriveId) -> Result<HashMap<GroupKey, u32
     let mut groups = HashMap::new();
     for row in conn.query(GROUPS, &[&Uid(*redrive.bytes())]).await? {
         let died = against_name(against(row.cell(4)?)?);
-        let key = (IncidentId::from_bytes(row.id(1)?), row.cell(2)?, row.cell(3)?, died);
+        let key = (IncidentId::from_bytes(row.id(1)?), row.cell(2)?, row.cell(3)?, died, row.cell(5)?);
         groups.insert(key, row.small(0)?);
     }
     Ok(groups)
 }
 
 const JOIN_GROUPS: &str = "
-insert into redrive_groups (redrive, number, incident, source, subscriber, died, letters)
-select $1, g.number, g.incident, g.source, g.subscriber, g.died, g.letters
-  from unnest($2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::bigint[])
-    as g (number, incident, source, subscriber, died, letters)
+insert into redrive_groups (redrive, number, incident, source, subscriber, died, letters, body_missing)
+select $1, g.number, g.incident, g.source, g.subscriber, g.died, g.letters, g.body_missing
+  from unnest($2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])
+    as g (number, incident, source, subscriber, died, letters, body_missing)
 on conflict (redrive, number)
 do update set letters = redrive_groups.letters + excluded.letters";
 
@@ -278,6 +287,7 @@ async fn join(
     redrive: RedriveId,
     groups: &HashMap<GroupKey, u32>,
     joined: &BTreeMap<u32, i64>,
+    missing: &BTreeMap<u32, &str>,
 ) -> Result<(), StoreError> {
     if joined.is_empty() {
         return Ok(());
@@ -294,6 +304,7 @@ async fn join(
             &column(&grown, |(key, _, _)| key.2.as_deref()),
             &column(&grown, |(key, _, _)| key.3),
             &column(&grown, |(_, _, letters)| *letters),
+            &column(&grown, |(_, number, _)| missing.get(number).copied()),
         ],
     )
     .await?;

@@ -25,7 +25,7 @@ use crate::redrive::{Group, GroupVerdict, Overdue, Redrive};
 /// The incident as it stands now; one that was merged is judged by what took it over.
 const GROUPS: &str = "
 select g.number, i.id, g.source, g.subscriber, g.died, g.letters, g.verdict, g.detail, i.state, i.category, i.class,
-       case when i.fix_at is not null then i.fix_kind end
+       case when i.fix_at is not null then i.fix_kind end, g.body_missing
   from redrive_groups g
   join incidents m on m.id = g.incident
   join incidents i on i.id = coalesce(m.merged_into, m.id)
@@ -54,12 +54,15 @@ fn group(row: &Row) -> Result<Group, StoreError> {
         source: row.cell(2)?,
         subscriber: row.cell(3)?,
         died: against(row.cell(4)?)?,
+        body_missing: row.cell(12)?,
         letters: row.count(5)?,
         verdict: verdict.map(|word| open_verdict(word, detail)).transpose()?,
     })
 }
 
 const NO_WAY_BACK: &str = "no_way_back";
+
+const BODY_MISSING: &str = "body_missing";
 
 fn open_verdict(word: &str, detail: Option<String>) -> Result<GroupVerdict, StoreError> {
     let detail = detail.unwrap_or_default();
@@ -71,6 +74,9 @@ fn open_verdict(word: &str, detail: Option<String>) -> Result<GroupVerdict, Stor
     if word == NO_WAY_BACK {
         return Ok(GroupVerdict::NoWayBack(detail));
     }
+    if word == BODY_MISSING {
+        return Ok(GroupVerdict::BodyMissing(detail));
+    }
     Shut::parse(word).map(GroupVerdict::Shut).ok_or_else(|| unknown("verdict on a group", word))
 }
 
@@ -80,6 +86,7 @@ fn closed_verdict(verdict: &GroupVerdict) -> (&'static str, Option<&str>) {
         GroupVerdict::Goes { passed, destination } => (passed.name(), Some(destination)),
         GroupVerdict::Shut(shut) => (shut.name(), None),
         GroupVerdict::NoWayBack(reason) => (NO_WAY_BACK, Some(reason)),
+        GroupVerdict::BodyMissing(reason) => (BODY_MISSING, Some(reason)),
     }
 }
 

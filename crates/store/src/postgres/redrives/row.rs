@@ -166,7 +166,8 @@ pub(super) fn gone(id: RedriveId) -> StoreError {
 
 /// The columns that `letter` takes, in its order; the alias `t` is the table of letters of redrives.
 pub(super) const LETTER_COLUMNS: &str = "
-t.ordinal, t.letter, t.life, t.outcome, t.canary, t.lane, t.grp, t.evidence, t.idempotency_key, t.sent_at, t.outcome_at";
+t.ordinal, t.letter, t.life, t.outcome, t.canary, t.lane, t.grp, t.evidence, t.idempotency_key, t.sent_at, t.outcome_at,
+t.handle";
 
 /// Reads a letter of a redrive from the column `from` on.
 pub(super) fn letter(row: &Row, from: usize) -> Result<RedriveLetter, StoreError> {
@@ -183,6 +184,7 @@ pub(super) fn letter(row: &Row, from: usize) -> Result<RedriveLetter, StoreError
         idempotency_key: row.cell(from + 8)?,
         sent_at: row.time_opt(from + 9)?,
         outcome_at: row.time_opt(from + 10)?,
+        handle: row.cell(from + 11)?,
     })
 }
 

@@ -10,7 +10,7 @@ use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_core::time::Time;
 use serde_json::json;
 
-use super::super::cell::{At, Cells, Uid};
+use super::super::cell::{At, Cells, Uid, clean};
 use super::super::events::{self, NewEvent};
 use super::super::insert::{NewAttempt, add_attempts, column};
 use super::super::rows::unknown;
@@ -103,6 +103,7 @@ pub(super) async fn settle(
     let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     let mut settled = Vec::with_capacity(outcomes.len());
     let mut sorted = Sorted::default();
+    let mut handles: Vec<(&ClaimFence, &str)> = Vec::new();
     for (fence, outcome) in outcomes {
         let allowed = claims.get(&fence.letter).is_some_and(|claimed| {
             claimed.fence == *fence && outcome.can_settle(claimed.step, claimed.outcome)
@@ -110,9 +111,11 @@ pub(super) async fn settle(
         settled.push(allowed);
         // A letter that is named twice is settled once.
         if allowed && let Some(claimed) = claims.remove(&fence.letter) {
+            handles.extend(outcome.handle().map(|handle| (fence, handle)));
             sorted.sort(claimed, outcome);
         }
     }
+    keep_handles(write, id, &handles).await?;
     for (evidence, claims) in sorted.delivered {
         settling.confirm(write, &claims, Outcome::Succeeded, evidence).await?;
     }
@@ -121,6 +124,30 @@ pub(super) async fn settle(
     settling.lose(write, &sorted.unknown).await?;
     settling.wait(write, &sorted.unsent).await?;
     Ok(settled)
+}
+
+const KEEP_HANDLES: &str = "
+update redrive_letters t
+   set handle = n.handle
+  from unnest($2::uuid[], $3::text[], $4::text[]) as n (letter, key, handle)
+ where t.redrive = $1
+   and t.letter = n.letter
+   and t.idempotency_key = n.key";
+
+/// Keeps what destinations handed out.
+async fn keep_handles(
+    write: &Write,
+    run: RedriveId,
+    handles: &[(&ClaimFence, &str)],
+) -> Result<(), StoreError> {
+    if handles.is_empty() {
+        return Ok(());
+    }
+    let letters: Vec<Uid> = column(handles, |(fence, _)| Uid(*fence.letter.bytes()));
+    let keys: Vec<&str> = column(handles, |(fence, _)| fence.idempotency_key.as_str());
+    let handles: Vec<_> = column(handles, |(_, handle)| clean(handle));
+    write.conn.execute(KEEP_HANDLES, &[&Uid(*run.bytes()), &letters, &keys, &handles]).await?;
+    Ok(())
 }
 
 /// Letters by what sending them came to.
@@ -136,8 +163,10 @@ struct Sorted<'a> {
 impl<'a> Sorted<'a> {
     fn sort(&mut self, claimed: Claimed, outcome: &'a SendOutcome) {
         match outcome {
-            SendOutcome::Delivered { evidence } => self.delivered.entry(evidence).or_default().push(claimed),
-            SendOutcome::Sent => self.sent.push(claimed),
+            SendOutcome::Delivered { evidence, .. } => {
+                self.delivered.entry(evidence).or_default().push(claimed)
+            }
+            SendOutcome::Sent { .. } => self.sent.push(claimed),
             SendOutcome::Failed { attempt, why } => self.failed.push((claimed, attempt, why)),
             SendOutcome::Unknown { why } => self.unknown.push((claimed, why)),
             SendOutcome::Unsent => self.unsent.push(claimed),

@@ -112,7 +112,10 @@ async fn lives(conn: &Conn, ids: &[Uid]) -> Result<HashMap<LetterId, Vec<(Life, 
     let mut lives: HashMap<LetterId, Vec<(Life, Envelope)>> = HashMap::new();
     for row in conn.query(&sql, &[&ids]).await? {
         let letter = LetterId::from_bytes(row.id(FROM + 3)?);
-        let (life, envelope) = (letters::life(&row)?, letters::envelope(&row, FROM)?);
+        let life = letters::life(&row)?;
+        let envelope = letters::envelope(&row, FROM)?
+            .with_origin(life.origin.clone())
+            .with_body_missing(life.body_missing.clone());
         if *envelope.sha256() != life.sha256 {
             return Err(StoreError::Corrupt(format!(
                 "the body of letter {letter}, life {}, does not have its hash",

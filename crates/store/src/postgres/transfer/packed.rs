@@ -58,9 +58,9 @@ impl Packed {
             .and_then(|(life, _)| exported.attempts.iter().position(|told| told.ordinal == life.fatal));
         let extract = match present {
             Some((life, envelope)) => {
-                let origin = exported.letter.origin(envelope, life.reported.as_deref());
+                let parts = exported.letter.event_parts(envelope, life.reported.as_deref());
                 let told: Vec<&Attempt> = runs.iter().collect();
-                Extract::of_parts(origin, fatal.map(|at| &runs[at].error), &told)
+                Extract::of_parts(parts, fatal.map(|at| &runs[at].error), &told)
             }
             None => Extract::default(),
         };

@@ -6,13 +6,13 @@ use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 
-use super::super::cell::{At, Uid, clean};
+use super::super::cell::{At, Uid, clean, clean_opt};
 use super::super::extract::Extract;
 use super::super::insert::{ADD_LIVES, chunks, column};
 use super::super::writer::Write;
 use super::packed::{Columns, Packed, PackedLife};
 use crate::StoreError;
-use crate::packing::PreparedAttempt;
+use crate::packing::{PreparedAttempt, origin_text};
 use crate::page::Life;
 
 const ADD_LETTERS: &str = "
@@ -185,6 +185,8 @@ async fn add_lives_at_once(write: &Write, rows: &[LifeRow<'_>]) -> Result<(), St
                 &column(rows, |row| row.life.max_retries.map(i64::from)),
                 &column(rows, |row| row.life.redrive.map(|id| Uid(*id.bytes()))),
                 &column(rows, |row| row.packed.reported.as_deref()),
+                &column(rows, |row| origin_text(row.envelope)),
+                &column(rows, |row| clean_opt(row.envelope.body_missing())),
             ],
         )
         .await?;

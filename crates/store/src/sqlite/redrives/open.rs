@@ -122,12 +122,18 @@ pub(super) struct Candidate {
     pub died_at: i64,
     retry_count: i64,
     updated_at: i64,
+    body_missing: Option<String>,
 }
 
 /// The columns that `candidate` takes, in its order; the alias `l` is the letters table.
 pub(super) const CANDIDATE_COLUMNS: &str =
     "l.died_at, l.id, l.life, l.letter, l.source, l.subscriber_id, l.aggregate, l.fingerprint, l.created_at,
-l.retry_count, l.updated_at";
+l.retry_count, l.updated_at,
+(select v.body_missing
+   from lives v indexed by lives_without_body
+  where v.letter = l.letter
+    and v.life = l.life
+    and v.body_missing is not null)";
 
 pub(super) fn candidate(row: &Row<'_>) -> Result<Candidate, rusqlite::Error> {
     Ok(Candidate {
@@ -141,6 +147,7 @@ pub(super) fn candidate(row: &Row<'_>) -> Result<Candidate, rusqlite::Error> {
         created_at: row.get(8)?,
         retry_count: row.get(9)?,
         updated_at: row.get(10)?,
+        body_missing: row.get(11)?,
     })
 }
 
@@ -155,8 +162,15 @@ fn named_letter(conn: &Connection, letter: LetterId, life: u32) -> Result<Option
     Ok(statement.query_row((letter.bytes(), life, Status::Pending.name()), candidate).optional()?)
 }
 
-/// What letters are judged together by.
-type GroupKey = (IncidentId, String, Option<String>, &'static str);
+/// What letters are judged together by; last, whether they have no body.
+type GroupKey = (IncidentId, String, Option<String>, &'static str, bool);
+
+/// Letters that joined a group, and why the first of them has no body.
+struct Joined {
+    key: GroupKey,
+    letters: i64,
+    body_missing: Option<String>,
+}
 
 /// A list that letters are taken down on, and how long it is.
 pub(super) struct List {
@@ -176,14 +190,14 @@ pub(super) struct Lister<'w> {
     pub total: u64,
     groups: HashMap<GroupKey, u32>,
     /// How many letters joined each group now.
-    joined: HashMap<u32, (GroupKey, i64)>,
+    joined: HashMap<u32, Joined>,
     causes: HashMap<String, (IncidentId, Option<Time>)>,
     /// Lanes that have a letter on the list.
     lanes: HashSet<String>,
 }
 
 const GROUPS: &str = "
-select number, incident, source, subscriber, died
+select number, incident, source, subscriber, died, body_missing is not null
   from redrive_groups
  where redrive = ?1";
 
@@ -224,7 +238,7 @@ impl<'w> Lister<'w> {
             let died: String = row.get(4)?;
             let died = against_name(against(&died)?);
             groups.insert(
-                (IncidentId::from_bytes(row.get(1)?), row.get(2)?, row.get(3)?, died),
+                (IncidentId::from_bytes(row.get(1)?), row.get(2)?, row.get(3)?, died, row.get(5)?),
                 row.get::<_, u32>(0)?,
             );
         }
@@ -283,10 +297,13 @@ impl<'w> Lister<'w> {
     fn group_of(&mut self, candidate: &Candidate) -> Result<u32, StoreError> {
         let (incident, fix_at) = self.cause(&candidate.fingerprint)?;
         let died = against_name(AgainstFix::of(Time::from_ms(candidate.died_at), fix_at));
-        let key = (incident, candidate.source.clone(), candidate.subscriber.clone(), died);
+        let body_missing = &candidate.body_missing;
+        let key =
+            (incident, candidate.source.clone(), candidate.subscriber.clone(), died, body_missing.is_some());
         let next = self.groups.len() as u32 + 1;
         let number = *self.groups.entry(key.clone()).or_insert(next);
-        self.joined.entry(number).or_insert((key, 0)).1 += 1;
+        let new = || Joined { key, letters: 0, body_missing: body_missing.clone() };
+        self.joined.entry(number).or_insert_with(new).letters += 1;
         Ok(number)
     }
 
@@ -309,7 +326,8 @@ impl<'w> Lister<'w> {
     pub fn finish(self) -> Result<(), StoreError> {
         let conn = self.write.conn;
         let mut join = conn.prepare_cached(JOIN_GROUP)?;
-        for (number, ((incident, source, subscriber, died), letters)) in &self.joined {
+        for (number, Joined { key, letters, body_missing }) in &self.joined {
+            let (incident, source, subscriber, died, _) = key;
             join.execute((
                 self.redrive.bytes(),
                 number,
@@ -318,6 +336,7 @@ impl<'w> Lister<'w> {
                 subscriber,
                 died,
                 letters,
+                body_missing,
             ))?;
         }
         conn.prepare_cached("update redrives set total = ?2, waiting = ?2 where id = ?1")?
@@ -327,8 +346,8 @@ impl<'w> Lister<'w> {
 }
 
 const JOIN_GROUP: &str = "
-insert into redrive_groups (redrive, number, incident, source, subscriber, died, letters)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+insert into redrive_groups (redrive, number, incident, source, subscriber, died, letters, body_missing)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict (redrive, number)
 do update set letters = letters + excluded.letters";
 

@@ -23,7 +23,7 @@ use crate::redrive::{Group, GroupVerdict, Overdue, Redrive};
 /// The incident as it stands now; one that was merged is judged by what took it over.
 const GROUPS: &str = "
 select g.number, i.id, g.source, g.subscriber, g.died, g.letters, g.verdict, g.detail, i.state, i.category, i.class,
-       iif(i.fix_at is null, null, i.fix_kind)
+       iif(i.fix_at is null, null, i.fix_kind), g.body_missing
   from redrive_groups g
   join incidents m on m.id = g.incident
   join incidents i on i.id = coalesce(m.merged_into, m.id)
@@ -60,12 +60,15 @@ fn group(row: &Row<'_>) -> Result<Group, StoreError> {
         source: row.get(2)?,
         subscriber: row.get(3)?,
         died,
+        body_missing: row.get(12)?,
         letters: row.get::<_, i64>(5)?.max(0) as u64,
         verdict: verdict.map(|word| open_verdict(&word, detail)).transpose()?,
     })
 }
 
 const NO_WAY_BACK: &str = "no_way_back";
+
+const BODY_MISSING: &str = "body_missing";
 
 fn open_verdict(word: &str, detail: Option<String>) -> Result<GroupVerdict, StoreError> {
     let detail = detail.unwrap_or_default();
@@ -77,6 +80,9 @@ fn open_verdict(word: &str, detail: Option<String>) -> Result<GroupVerdict, Stor
     if word == NO_WAY_BACK {
         return Ok(GroupVerdict::NoWayBack(detail));
     }
+    if word == BODY_MISSING {
+        return Ok(GroupVerdict::BodyMissing(detail));
+    }
     Shut::parse(word).map(GroupVerdict::Shut).ok_or_else(|| unknown("verdict on a group", word))
 }
 
@@ -86,6 +92,7 @@ fn closed_verdict(verdict: &GroupVerdict) -> (&'static str, Option<&str>) {
         GroupVerdict::Goes { passed, destination } => (passed.name(), Some(destination)),
         GroupVerdict::Shut(shut) => (shut.name(), None),
         GroupVerdict::NoWayBack(reason) => (NO_WAY_BACK, Some(reason)),
+        GroupVerdict::BodyMissing(reason) => (BODY_MISSING, Some(reason)),
     }
 }
 

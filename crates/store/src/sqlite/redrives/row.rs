@@ -140,7 +140,8 @@ pub(super) fn expect(conn: &Connection, id: RedriveId) -> Result<Run, StoreError
 
 /// The columns that `letter` takes, in its order; the alias `t` is the table of letters of redrives.
 pub(super) const LETTER_COLUMNS: &str = "
-t.ordinal, t.letter, t.life, t.outcome, t.canary, t.lane, t.grp, t.evidence, t.idempotency_key, t.sent_at, t.outcome_at";
+t.ordinal, t.letter, t.life, t.outcome, t.canary, t.lane, t.grp, t.evidence, t.idempotency_key, t.sent_at, t.outcome_at,
+t.handle";
 
 /// Reads a letter of a redrive from the column `from` on.
 pub(super) fn letter(row: &Row<'_>, from: usize) -> Result<RedriveLetter, StoreError> {
@@ -158,6 +159,7 @@ pub(super) fn letter(row: &Row<'_>, from: usize) -> Result<RedriveLetter, StoreE
         idempotency_key: row.get(from + 8)?,
         sent_at: time(9)?,
         outcome_at: time(10)?,
+        handle: row.get(from + 11)?,
     })
 }
 

@@ -147,11 +147,15 @@ impl Settling<'_> {
         else {
             return Ok(false);
         };
+        if let Some(handle) = outcome.handle() {
+            let Listed { redrive, ordinal, .. } = &claimed.listed;
+            write.conn.prepare_cached(KEEP_HANDLE)?.execute((redrive.bytes(), ordinal, handle))?;
+        }
         match outcome {
-            SendOutcome::Delivered { evidence } => {
+            SendOutcome::Delivered { evidence, .. } => {
                 self.confirm(write, letter, &claimed, Outcome::Succeeded, evidence)?;
             }
-            SendOutcome::Sent => self.sent(write, letter, &claimed)?,
+            SendOutcome::Sent { .. } => self.sent(write, letter, &claimed)?,
             SendOutcome::Failed { attempt, why } => {
                 self.unclaim(write, letter)?;
                 add_failure(write, letter, claimed.life, attempt)?;
@@ -215,6 +219,8 @@ impl Settling<'_> {
         moved(apply(write, letter, Action::Unclaim, Mark::Claims, self.at)?, letter)
     }
 }
+
+const KEEP_HANDLE: &str = "update redrive_letters set handle = ?3 where redrive = ?1 and ordinal = ?2";
 
 const END_CLAIM: &str = "delete from claims where letter = ?1";
 

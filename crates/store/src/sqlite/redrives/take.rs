@@ -77,7 +77,9 @@ pub(super) fn take(
 fn destinations(groups: Vec<Group>) -> HashMap<u32, (Passed, String)> {
     let goes = |group: Group| match group.verdict {
         Some(GroupVerdict::Goes { passed, destination }) => Some((group.number, (passed, destination))),
-        Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_)) | None => None,
+        Some(GroupVerdict::Shut(_) | GroupVerdict::NoWayBack(_) | GroupVerdict::BodyMissing(_)) | None => {
+            None
+        }
     };
     groups.into_iter().filter_map(goes).collect()
 }

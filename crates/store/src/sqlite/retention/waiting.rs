@@ -117,7 +117,9 @@ fn original(conn: &Connection, id: LetterId, row: i64, life: &Life) -> Result<En
     let mut statement = conn.prepare_cached(ORIGINAL)?;
     let mut found = statement.query((row, life.life))?;
     let envelope = match found.next()? {
-        Some(row) => bodies::envelope(row, 0)?,
+        Some(row) => bodies::envelope(row, 0)?
+            .with_origin(life.origin.clone())
+            .with_body_missing(life.body_missing.clone()),
         None => return Err(StoreError::Corrupt(format!("life {} of letter {id} has no body", life.life))),
     };
     if *envelope.sha256() != life.sha256 {

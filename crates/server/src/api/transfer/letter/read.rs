@@ -11,6 +11,7 @@ use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Hold, Letter, Resolution, Strategy, listed};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
+use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported, Import};
@@ -251,7 +252,12 @@ fn read_life_alone(
     }
     let content_type = name("contentType", &form.content_type)?;
     let headers = read_headers(form, door)?;
-    let envelope = Envelope::seal(Bytes::from(body(form, door)?), content_type.clone(), headers);
+    let origin = form.origin.as_deref().map(Origin::from_json).transpose();
+    let origin = origin.map_err(|error| NotTaken::Wrong(format!("origin: {error}")))?;
+    let body_missing = optional("bodyMissing", form.body_missing.as_ref(), limits::REASON_BYTES_MAX)?;
+    let envelope = Envelope::seal(Bytes::from(body(form, door)?), content_type.clone(), headers)
+        .with_origin(origin.clone())
+        .with_body_missing(body_missing.clone());
     if digest("sha256", &form.sha256)? != *envelope.sha256() {
         return Err(NotTaken::wrong("the body does not have its sha256"));
     }
@@ -273,6 +279,8 @@ fn read_life_alone(
             .map(|text| id("redriveId", text, RedriveId::parse))
             .transpose()?,
         reported: json_object("reported", form.reported.as_ref(), door.body_bytes_max)?,
+        origin,
+        body_missing,
     };
     Ok((life, envelope))
 }

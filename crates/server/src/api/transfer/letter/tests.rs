@@ -10,7 +10,7 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
-use lazaret_store::testing::messages::every_header;
+use lazaret_store::testing::messages::{full, without_body};
 use lazaret_store::transfer::Import;
 use serde_json::{Value, json};
 
@@ -98,6 +98,8 @@ fn exported(originals: Vec<Envelope>, attempts: Vec<LifeAttempt>) -> Exported {
             max_retries: Some(0),
             redrive: (life > 1).then(|| RedriveId::from_bytes([3; 16])),
             reported: (life == 1).then(|| "{\"n\": 1.000000000000000000001e400}".to_owned()),
+            origin: envelope.origin().cloned(),
+            body_missing: envelope.body_missing().map(str::to_owned),
         };
         (life, envelope)
     });
@@ -142,10 +144,12 @@ fn awkward_letters_come_back_as_they_were() {
             "text/plain",
             vec![header("twice", "\0"), header("twice", "ü")],
         ),
-        Envelope::seal(Bytes::from(vec![0xff; 1_000_000]), "x", every_header()),
+        Envelope::seal(Bytes::from(vec![0xff; 1_000_000]), "x", Vec::new()),
+        full(b"{}"),
+        without_body(),
     ];
     let mut attempts: Vec<LifeAttempt> =
-        (1..=1_000).map(|ordinal| attempt(1 + ordinal % 4, ordinal, LetterError::default())).collect();
+        (1..=1_000).map(|ordinal| attempt(1 + ordinal % 6, ordinal, LetterError::default())).collect();
     attempts[0].attempt.at = Some(Time::from_ms(i64::MAX));
     attempts[1].attempt.at = Some(Time::from_ms(i64::MIN));
     attempts[2].attempt.duration_ms = Some(i64::MAX as u64);

@@ -191,6 +191,10 @@ pub(crate) fn json_object(
 /// The bytes of an original, from whichever of the two ways it was written in.
 pub(crate) fn body(form: &LifeForm<'_>, door: &Door<'_>) -> Result<Vec<u8>, NotTaken> {
     let bytes = match (&form.body, &form.body_base64) {
+        (None, None) if form.body_missing.is_some() => Vec::new(),
+        (_, _) if form.body_missing.is_some() => {
+            return Err(NotTaken::wrong("a body and bodyMissing are both given"));
+        }
         (Some(text), None) => text.as_bytes().to_vec(),
         (None, Some(coded)) => {
             STANDARD.decode(coded).map_err(|_| NotTaken::wrong("bodyBase64 is not base64"))?
