@@ -255,14 +255,7 @@ impl DeadLetter<'_> {
             consumer: whence.consumer.clone(),
             published_at: time(death.published_at),
         });
-        // What a redrive of ours added is not the application's.
-        let ours = |name: &str| {
-            name.eq_ignore_ascii_case(EVENT_ID)
-                || broker::REDRIVE_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
-        };
-        let is_redriven = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(broker::LETTER_ID));
-        let kept: Headers =
-            headers.iter().filter(|(name, _)| !(is_redriven && ours(name))).cloned().collect();
+        let kept = without_redrive(headers);
         let content_type = kept.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let content_type = content_type.and_then(|(_, value)| value.as_text()).map(str::to_owned);
         let content_type = content_type.unwrap_or_else(|| content_type_of(&self.body).to_owned());
@@ -320,6 +313,26 @@ fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
         life: value(broker::LIFE)?.parse().ok()?,
         redrive: RedriveId::parse(value(broker::REDRIVE_ID)?).ok()?,
     })
+}
+
+/// The headers of the application's own message: what a redrive of ours added is taken away, what it renamed gets its name
+/// back.
+fn without_redrive(headers: &Headers) -> Headers {
+    let value = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let Some((_, key)) = value(broker::LETTER_ID).and_then(|_| value(broker::IDEMPOTENCY_KEY)) else {
+        return headers.clone();
+    };
+    let is_added = |name: &str, value: &HeaderValue| {
+        name.eq_ignore_ascii_case(EVENT_ID)
+            || broker::REDRIVE_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+            || (name.eq_ignore_ascii_case(broker::MESSAGE_ID) && value == key)
+    };
+    let kept = headers.iter().filter(|(name, value)| !is_added(name, value));
+    let named = kept.map(|(name, value)| {
+        let original = name.strip_prefix(broker::ORIGINAL_HEADER_PREFIX).filter(|it| it.starts_with("Nats-"));
+        (original.unwrap_or(name).to_owned(), value.clone())
+    });
+    named.collect()
 }
 
 /// A terminated message dies once, whoever tells of it: the worker's own copy and the advisory have different times. So does one

@@ -169,7 +169,11 @@ const CREDENTIALS_REFUSED: &str =
 
 /// Why no connection could be made. What passes when somebody repairs the server is unavailable.
 fn refused(error: &ConnectError) -> SourceError {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    // Shows its cause as well.
+    let cause = error.to_string();
+    // A certificate that is refused comes as an error of the stream.
+    let is_tls =
+        ["certificate", "tls", "handshake"].iter().any(|word| cause.to_ascii_lowercase().contains(word));
     let why = match error.kind() {
         ConnectErrorKind::AuthorizationViolation => CREDENTIALS_REFUSED.to_owned(),
         ConnectErrorKind::Authentication => {
@@ -177,21 +181,20 @@ fn refused(error: &ConnectError) -> SourceError {
                 "the credentials cannot sign: repair the nkey seed or the credentials file".to_owned(),
             );
         }
-        ConnectErrorKind::Tls => {
-            format!(
-                "no TLS connection{cause}: repair tls (ca that signed the server's certificate, client certificate and key)"
-            )
-        }
+        ConnectErrorKind::Tls => format!("{cause}: {TLS_HINT}"),
+        ConnectErrorKind::Io if is_tls => format!("{cause}: {TLS_HINT}"),
         ConnectErrorKind::TimedOut => {
             "it did not answer in time: see that it runs and speaks NATS".to_owned()
         }
-        ConnectErrorKind::Dns => format!("its name cannot be resolved{cause}: repair servers"),
+        ConnectErrorKind::Dns => format!("{cause}: repair servers"),
         ConnectErrorKind::Io | ConnectErrorKind::MaxReconnects | ConnectErrorKind::ServerParse => {
-            format!("{error}{cause}: start the server, or repair servers")
+            format!("{cause}: start the server, or repair servers")
         }
     };
     SourceError::Unavailable { doing: CONNECTING, why }
 }
+
+const TLS_HINT: &str = "repair tls (ca that signed the server's certificate, client certificate and key)";
 
 /// What a thread that panicked has left behind is a cache: nothing in it can be half done.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

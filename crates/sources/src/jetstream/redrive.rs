@@ -69,15 +69,17 @@ impl JetStream {
         let mut headers = Vec::new();
         for (name, value) in &outgoing.headers {
             let is_ours = broker::REDRIVE_HEADERS.iter().any(|ours| ours.eq_ignore_ascii_case(name));
-            let of_server = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("Nats-"));
-            if is_ours
-                || name.eq_ignore_ascii_case(EVENT_ID)
-                || (of_server && !name.eq_ignore_ascii_case(TTL))
-            {
+            if is_ours || name.eq_ignore_ascii_case(EVENT_ID) {
                 continue;
             }
             let Some(value) = value.simple_text() else { return Err(name.clone()) };
-            headers.push((name.clone(), value.into_owned()));
+            let of_server = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("Nats-"));
+            let name = match of_server && !name.eq_ignore_ascii_case(TTL) {
+                // The server would act on it.
+                true => format!("{}{name}", broker::ORIGINAL_HEADER_PREFIX),
+                false => name.clone(),
+            };
+            headers.push((name, value.into_owned()));
         }
         let ours = [
             (broker::LETTER_ID, outgoing.letter.to_string()),

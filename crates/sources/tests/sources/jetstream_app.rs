@@ -59,7 +59,7 @@ impl NatsApp {
             durable_name: Some("worker".to_owned()),
             ack_policy: AckPolicy::Explicit,
             max_deliver: i64::from(MAX_DELIVER),
-            backoff: vec![Duration::from_millis(300), Duration::from_millis(400)],
+            backoff: vec![Duration::from_millis(1_000), Duration::from_millis(1_500)],
             ..pull::Config::default()
         };
         stream.create_consumer(worker).await.unwrap();
@@ -67,7 +67,7 @@ impl NatsApp {
         let created = Time::from_ms(i64::try_from(created).unwrap());
         let mut config = JetStreamConfig::new("shop", [server.url()]);
         config.consumers = vec![WatchedConsumer {
-            backoff_ms: vec![300, 400],
+            backoff_ms: vec![1_000, 1_500],
             ..WatchedConsumer::with_max_deliver("ORDERS", "worker", MAX_DELIVER)
         }];
         config.aggregate_header = Some("Aggregate".to_owned());

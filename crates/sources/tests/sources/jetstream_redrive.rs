@@ -113,7 +113,9 @@ async fn a_redriven_message_that_dies_again_is_the_same_letter() {
     for version in Version::ALL {
         let app = NatsApp::start(version).await;
         let source = app.source();
-        let first = captured(&app, &source, HeaderMap::new()).await;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", "order-7");
+        let first = captured(&app, &source, headers).await;
         let mut letter = outgoing(&first);
         send(&source, &mut letter).await;
         app.exhaust().await;

@@ -30,7 +30,7 @@ async fn a_dry_run_changes_nothing_and_applying_twice_changes_nothing_more() {
             "blocked consumer ORDERS.gone",
         ];
         assert_eq!(shown(&dry), expected);
-        assert_eq!(dry[5].details, ["backoff: 300ms, 400ms -> 1s, 2s, 4s, 8s", "max_deliver: 3 -> 5"]);
+        assert_eq!(dry[5].details, ["backoff: 1s, 1500ms -> 1s, 2s, 4s, 8s", "max_deliver: 3 -> 5"]);
         assert!(app.context.get_stream("DLQ").await.is_err());
         assert_eq!(app.worker().await.cached_info().config.max_deliver, 3);
         assert_eq!(source.declare(Declare::Apply).await.unwrap(), dry);
