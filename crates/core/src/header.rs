@@ -9,6 +9,7 @@ mod json;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base64::Engine;
@@ -241,7 +242,7 @@ impl HeaderValue {
 
 /// An object of headers as they are spelled: a value each, or a list of values for a name that occurs again.
 pub fn headers_document(headers: &[(String, HeaderValue)]) -> Json<'_> {
-    let mut by_name: std::collections::BTreeMap<&str, Vec<Json<'_>>> = std::collections::BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<Json<'_>>> = BTreeMap::new();
     for (name, value) in headers {
         by_name.entry(name).or_default().push(value.document());
     }

@@ -250,6 +250,7 @@ pub(crate) async fn masked(mut entry: LetterEntry, redactor: &Arc<Redactor>) -> 
         (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
         (status = 403, description = "forbidden: the role may not reveal; withheld: the body is no text, so that nothing in it can be masked"),
         (status = 404, description = "not_found"),
+        (status = 410, description = "body_missing: the message was gone before its body could be read"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )

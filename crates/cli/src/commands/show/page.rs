@@ -141,9 +141,15 @@ fn head(page: &mut Page<'_>, letter: &LetterSummary, now: Time) {
 /// Where the message came from at its broker.
 fn origin(page: &mut Page<'_>, origin: Option<&RawValue>) {
     let Some(origin) = origin.and_then(|raw| Origin::from_json(raw.get()).ok()) else { return };
-    for (name, value) in origin.shown() {
-        page.field(&name.to_lowercase(), &value);
-    }
+    let text = match &origin {
+        Origin::Other(text) => text.clone(),
+        Origin::JetStream(_) | Origin::RabbitMq(_) => {
+            let parts =
+                origin.shown().into_iter().map(|(name, value)| format!("{} {value}", name.to_lowercase()));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+    };
+    page.field("origin", &text);
 }
 
 fn error(page: &mut Page<'_>, title: &str, error: &LetterError) {
