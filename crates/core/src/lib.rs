@@ -4,6 +4,7 @@
 //! is passed in. The types are not serialisable on purpose: the API and the stores own their shapes and convert.
 
 pub mod attempt;
+pub mod broker;
 pub mod class;
 mod class_builtin;
 pub mod cursor;

@@ -3,6 +3,7 @@
 
 mod destination;
 mod fingerprint;
+mod jetstream;
 mod jobs;
 mod outbox;
 mod redaction;
@@ -14,6 +15,7 @@ mod web;
 
 pub use destination::*;
 pub use fingerprint::*;
+pub use jetstream::*;
 pub use jobs::*;
 pub use outbox::*;
 pub use redaction::*;

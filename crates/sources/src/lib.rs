@@ -5,6 +5,7 @@
 
 pub mod backoff;
 pub mod destination;
+pub mod jetstream;
 pub mod outbox;
 pub mod sink;
 pub mod source;
@@ -12,4 +13,6 @@ pub mod source;
 pub mod testing;
 
 pub use backoff::Backoff;
-pub use source::{Arrival, Finding, Level, Receipt, Source, SourceError, SourceState};
+pub use source::{
+    Arrival, Change, ChangeKind, Declare, Duty, Finding, Level, Receipt, Source, SourceError, SourceHealth,
+};

@@ -33,7 +33,7 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
-use crate::{Arrival, Finding, Receipt, Source, SourceError, SourceState};
+use crate::{Arrival, Finding, Receipt, Source, SourceError, SourceHealth};
 use awaited::Awaited;
 use capture::{Look, Remembered};
 pub use config::{Columns, Order, OutboxConfig, RelayConfig, Statuses};
@@ -74,7 +74,7 @@ pub struct Outbox {
 /// How the source stands, and what was handed over and not acknowledged.
 #[derive(Default)]
 struct Standing {
-    state: SourceState,
+    state: SourceHealth,
     handed: HashMap<Receipt, Option<Time>>,
 }
 
@@ -247,12 +247,12 @@ impl Source for Outbox {
         check::findings(self).await
     }
 
-    fn state(&self) -> SourceState {
+    fn state(&self) -> SourceHealth {
         let standing = locked(&self.state);
         let now = now();
         let lag_ms = standing.handed.values().map(|died_at| now.since(died_at.unwrap_or(now))).max();
         let lag_ms = lag_ms.and_then(|lag| u64::try_from(lag).ok()).unwrap_or(0);
-        SourceState { lag_ms, ..standing.state.clone() }
+        SourceHealth { lag_ms, ..standing.state.clone() }
     }
 }
 

@@ -50,9 +50,9 @@ pub enum Level {
     Error,
 }
 
-/// How a source stands. No text in it holds a credential.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SourceState {
+/// The health of a source. No text in it holds a credential.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SourceHealth {
     pub connected: bool,
     /// Since when it is connected, or not.
     pub since: Option<Time>,
@@ -62,6 +62,29 @@ pub struct SourceState {
     pub lag_ms: u64,
     /// When everything that was dead had been looked at for the last time.
     pub looked_at: Option<Time>,
+    /// Dead messages that wait at the source to be captured; nothing where that is not known.
+    pub depth: Option<u64>,
+    /// By how many messages the source's dead-letter queue grew in a minute, on average over the last minutes. Negative
+    /// while it shrinks.
+    pub growth_per_min: Option<f64>,
+}
+
+/// One difference between the topology that is configured and the one that is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// What it is about, such as `stream LAZARET_DLQ`.
+    pub subject: String,
+    pub kind: ChangeKind,
+    /// Settings that differ, such as `max_age: 1d -> 90d`; of something new, the settings that it gets.
+    pub details: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangeKind {
+    Create,
+    Update,
+    /// It cannot be changed, for this reason; somebody has to act.
+    Blocked(String),
 }
 
 /// Why a source could not do what was asked. No text in it holds a credential.
@@ -101,7 +124,51 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// Looks at everything that could be wrong, from outside. Changes nothing.
     async fn check(&self) -> Vec<Finding>;
 
-    fn state(&self) -> SourceState;
+    fn state(&self) -> SourceHealth;
+
+    /// Returns true if every instance may capture side by side; otherwise only the leader does.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Compares the configured topology with the one that is there and returns what differs. `Declare::Apply` makes it so;
+    /// a second call then returns nothing but what is blocked.
+    async fn declare(&self, _: Declare) -> Result<Vec<Change>, SourceError> {
+        Ok(Vec::new())
+    }
+}
+
+/// Whether a declaration changes anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Declare {
+    DryRun,
+    Apply,
+}
+
+/// Work of a source beside capture, called in a loop.
+#[async_trait]
+pub trait Duty: fmt::Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Returns true if one instance does it for all.
+    fn is_leader_only(&self) -> bool;
+
+    /// Does a bounded amount of work, or waits for some for a few seconds. Whoever is told of an error calls again after a
+    /// while (`Backoff`).
+    async fn run_once(&self) -> Result<(), SourceError>;
+
+    /// What was done since the start, by the name of the count.
+    fn counts(&self) -> Vec<(&'static str, u64)>;
+}
+
+impl ChangeKind {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ChangeKind::Create => "create",
+            ChangeKind::Update => "update",
+            ChangeKind::Blocked(_) => "blocked",
+        }
+    }
 }
 
 impl Level {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use lazaret_core::origin::Origin;
 
 use crate::Source;
 use crate::destination::Destination;
@@ -54,6 +55,11 @@ pub trait Rig: Send + Sync {
 
     /// Lets a message die at the application; gives its id.
     async fn put_dead(&self, message: &Message) -> String;
+
+    /// Where such a message comes from, as its letter keeps it; nothing where a destination does not route by it.
+    fn origin(&self, _: &Message) -> Option<Origin> {
+        None
+    }
 
     /// Takes what was put back as the application does, and processes it with success.
     async fn take(&self) -> Vec<Taken>;

@@ -1,0 +1,147 @@
+//! NATS JetStream: exhausted and terminated messages become letters, and letters go back to their subjects.
+//!
+//! NATS has no dead-letter queue; Lazaret is it. The server only sends an advisory when it gives a message up. A stream keeps
+//! advisories, the bridge copies the messages they name into the dead-letter stream, capture takes letters from there.
+//! Applications' consumers are never pulled from, and only their retry policy and sampling are ever changed.
+
+mod api;
+mod bridge;
+mod capture;
+mod check;
+mod config;
+mod exhausted;
+mod letter;
+mod link;
+mod metrics;
+mod publish;
+mod pull;
+mod redrive;
+mod sampling;
+mod sweep;
+mod topology;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use lazaret_core::limits;
+
+use crate::{Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth};
+use api::StreamInfo;
+pub use bridge::{Bridge, BridgePoint};
+pub use config::{Auth, JetStreamConfig, Scope, Secret, Tls, WatchedConsumer};
+use link::{Link, locked};
+pub use sampling::Sampling;
+pub use sweep::{Suspected, Sweep};
+
+/// One JetStream account. Connects when it is used.
+pub struct JetStream {
+    config: JetStreamConfig,
+    link: Link,
+    /// What is known of streams, and since when.
+    streams: Mutex<HashMap<String, (Instant, Option<StreamInfo>)>>,
+    captures: Mutex<capture::Captures>,
+    /// Exhausted originals that another consumer still needs.
+    waiting: Mutex<exhausted::Waiting>,
+    acks: tokio::sync::Mutex<metrics::AckLog>,
+    sampling: Mutex<sampling::Sampled>,
+    suspected: Mutex<Vec<Suspected>>,
+    /// For how long streams recognise messages, by name.
+    windows_ms: Mutex<HashMap<String, u64>>,
+}
+
+impl JetStream {
+    /// Reads the configuration and connects to nothing.
+    pub fn new(config: JetStreamConfig) -> Result<JetStream, SourceError> {
+        config.check()?;
+        Ok(JetStream {
+            link: Link::new(config.clone()),
+            config,
+            streams: Mutex::default(),
+            captures: Mutex::default(),
+            waiting: Mutex::default(),
+            acks: tokio::sync::Mutex::default(),
+            sampling: Mutex::default(),
+            suspected: Mutex::default(),
+            windows_ms: Mutex::default(),
+        })
+    }
+
+    pub fn config(&self) -> &JetStreamConfig {
+        &self.config
+    }
+
+    /// The loops beside capture.
+    pub fn duties(self: &Arc<JetStream>) -> Vec<Arc<dyn Duty>> {
+        vec![
+            Arc::new(Bridge::new(Arc::clone(self))),
+            Arc::new(Sweep::new(Arc::clone(self))),
+            Arc::new(Sampling::new(Arc::clone(self))),
+        ]
+    }
+
+    /// What the last sweep suspects of each watched consumer.
+    pub fn suspected(&self) -> Vec<Suspected> {
+        locked(&self.suspected).clone()
+    }
+
+    /// A stream as it was some seconds ago at most.
+    async fn stream(&self, name: &str) -> Result<Option<StreamInfo>, SourceError> {
+        let fresh = Duration::from_millis(limits::JETSTREAM_INFO_MS);
+        if let Some((since, info)) = locked(&self.streams).get(name)
+            && since.elapsed() < fresh
+        {
+            return Ok(info.clone());
+        }
+        let info = self.link.stream(name).await?;
+        let mut streams = locked(&self.streams);
+        streams.retain(|_, (since, _)| since.elapsed() < fresh);
+        streams.insert(name.to_owned(), (Instant::now(), info.clone()));
+        Ok(info)
+    }
+}
+
+#[async_trait]
+impl Source for JetStream {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    async fn next(&self) -> Result<Vec<Arrival>, SourceError> {
+        capture::next(self).await
+    }
+
+    async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        capture::ack(self, receipts).await
+    }
+
+    async fn release(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        capture::release(self, receipts).await
+    }
+
+    async fn check(&self) -> Vec<Finding> {
+        check::findings(self).await
+    }
+
+    fn state(&self) -> SourceHealth {
+        capture::health(self)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn declare(&self, how: Declare) -> Result<Vec<Change>, SourceError> {
+        let changes = topology::declare(self, how).await;
+        locked(&self.streams).clear();
+        changes
+    }
+}
+
+impl fmt::Debug for JetStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JetStream").field("config", &self.config).finish_non_exhaustive()
+    }
+}

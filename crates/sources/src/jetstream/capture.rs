@@ -1,0 +1,201 @@
+//! Letters from the dead-letter stream: pulled from the shared durable consumer, handed over, acknowledged after the commit.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use lazaret_core::broker::StreamOrigin;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use super::JetStream;
+use super::exhausted::Exhausted;
+use super::letter::{DeadLetter, sorted_headers};
+use super::link::{locked, now};
+use super::pull::{AckSubject, Delivered};
+use crate::{Arrival, Receipt, SourceError, SourceHealth};
+
+/// How often the rest of a letter that cannot be stored is doubled.
+const RELEASES_DOUBLED_MAX: u64 = 4;
+
+/// What is known of the capture, for health.
+#[derive(Default)]
+pub(super) struct Captures {
+    /// What was handed over and not acknowledged, with its death.
+    handed: HashMap<Receipt, Option<Time>>,
+    looked_at: Option<Time>,
+    depth: Option<u64>,
+    /// How many messages the dead-letter stream had at some moments.
+    sizes: VecDeque<(Instant, u64)>,
+}
+
+pub(super) async fn next(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
+    let answer = arrivals(jetstream).await;
+    jetstream.link.note(answer.as_ref().err());
+    let arrivals = answer?;
+    let mut captures = locked(&jetstream.captures);
+    if arrivals.is_empty() {
+        captures.looked_at = Some(now());
+        // What was not acknowledged by now is offered again.
+        let ack_wait = i64::try_from(jetstream.config.ack_wait_ms).unwrap_or(i64::MAX);
+        captures.handed.retain(|_, died_at| died_at.is_some_and(|at| now().since(at) < ack_wait));
+    }
+    captures.handed.extend(arrivals.iter().map(|it| (it.receipt.clone(), it.captured.died_at)));
+    Ok(arrivals)
+}
+
+async fn arrivals(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
+    let config = &jetstream.config;
+    measure(jetstream).await?;
+    let wait = Duration::from_millis(limits::SOURCE_NEXT_MS_MAX);
+    let durable = config.capture_durable();
+    let pulled =
+        jetstream.link.pull(&config.dlq_stream, &durable, limits::JETSTREAM_MESSAGES_MAX, wait).await?;
+    let mut arrivals = Vec::with_capacity(pulled.len());
+    for delivered in pulled {
+        arrivals.push(arrival(jetstream, delivered).await?);
+    }
+    Ok(arrivals)
+}
+
+async fn arrival(jetstream: &JetStream, delivered: Delivered) -> Result<Arrival, SourceError> {
+    let config = &jetstream.config;
+    let created = jetstream.stream(&config.dlq_stream).await?.and_then(|info| info.created());
+    let dead = DeadLetter {
+        subject: &delivered.message.subject,
+        headers: sorted_headers(delivered.message.headers.as_ref()),
+        body: delivered.message.payload.clone(),
+        place: StreamOrigin {
+            stream: config.dlq_stream.clone(),
+            stream_created: created.unwrap_or_default(),
+            sequence: delivered.ack.stream_sequence,
+            consumer: String::new(),
+        },
+        time: delivered.ack.time,
+    };
+    let mut whence = dead.whence();
+    if let (Some(stream), Some(_), None) = (&whence.stream, whence.sequence, whence.stream_created) {
+        whence.stream_created = jetstream.stream(stream).await?.and_then(|info| info.created());
+    }
+    let captured = dead.captured(config, &whence);
+    let receipt = receipt(&delivered.ack.subject, Exhausted::of(&dead, &whence));
+    Ok(Arrival { captured, receipt })
+}
+
+/// The ack subject, followed by the exhausted original that is deleted after the commit.
+fn receipt(ack: &str, exhausted: Option<Exhausted>) -> Receipt {
+    match exhausted {
+        None => Receipt::new(ack.to_owned()),
+        Some(exhausted) => Receipt::new(format!("{ack} {exhausted}")),
+    }
+}
+
+pub(super) async fn ack(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(), SourceError> {
+    let acks: Vec<_> = receipts.iter().map(|receipt| ack_one(jetstream, receipt)).collect();
+    let mut acked = stream::iter(acks).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
+    let mut first_error = None;
+    while let Some(result) = acked.next().await {
+        first_error = first_error.or(result.err());
+    }
+    jetstream.forget_handed(receipts);
+    first_error.map_or(Ok(()), Err)
+}
+
+/// Deletes before it acknowledges: stopped in between, the letter comes again and both are done then.
+async fn ack_one(jetstream: &JetStream, receipt: &Receipt) -> Result<(), SourceError> {
+    let (subject, exhausted) = receipt.text().split_once(' ').unwrap_or((receipt.text(), ""));
+    if let Some(exhausted) = Exhausted::parse(exhausted)
+        && jetstream.config.delete_exhausted
+    {
+        jetstream.delete_exhausted(exhausted).await;
+    }
+    jetstream.link.double_ack(subject).await
+}
+
+/// Gives letters back for a while, so that a store that is away is not asked in circles.
+pub(super) async fn release(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(), SourceError> {
+    jetstream.forget_handed(receipts);
+    for receipt in receipts {
+        let subject = receipt.text().split(' ').next().unwrap_or_default();
+        let deliveries = AckSubject::parse(subject).map_or(1, |ack| ack.deliveries);
+        let times = 1 << deliveries.saturating_sub(1).min(RELEASES_DOUBLED_MAX);
+        let delay = Duration::from_millis(limits::SOURCE_RELEASE_MS.saturating_mul(times));
+        jetstream.link.nak(subject, delay).await?;
+    }
+    Ok(())
+}
+
+impl JetStream {
+    fn forget_handed(&self, receipts: &[Receipt]) {
+        let mut captures = locked(&self.captures);
+        for receipt in receipts {
+            captures.handed.remove(receipt);
+        }
+    }
+}
+
+/// Reads how much waits and how the stream grows, every few seconds.
+async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
+    let every = Duration::from_millis(limits::JETSTREAM_INFO_MS);
+    if locked(&jetstream.captures).sizes.back().is_some_and(|(at, _)| at.elapsed() < every) {
+        return Ok(());
+    }
+    let config = &jetstream.config;
+    let Some(info) = jetstream.link.stream(&config.dlq_stream).await? else {
+        let why = format!(
+            "stream {} is missing: declare the topology (lazaret jetstream apply)",
+            config.dlq_stream
+        );
+        return Err(SourceError::Unavailable { doing: "looking at the dead-letter stream", why });
+    };
+    let durable = jetstream.link.consumer(&config.dlq_stream, &config.capture_durable()).await?;
+    let depth = durable.map(|it| it.number("num_pending") + it.number("num_ack_pending"));
+    for watched in &config.consumers {
+        jetstream.remember_window(&watched.stream).await?;
+    }
+    let mut captures = locked(&jetstream.captures);
+    captures.depth = depth;
+    let span = Duration::from_millis(limits::JETSTREAM_GROWTH_MS);
+    while captures.sizes.front().is_some_and(|(at, _)| at.elapsed() > span) {
+        captures.sizes.pop_front();
+    }
+    captures.sizes.push_back((Instant::now(), info.state("messages")));
+    Ok(())
+}
+
+pub(super) fn health(jetstream: &JetStream) -> SourceHealth {
+    let standing = jetstream.link.standing();
+    let captures = locked(&jetstream.captures);
+    let now = now();
+    let lag_ms = captures.handed.values().map(|died_at| now.since(died_at.unwrap_or(now))).max();
+    SourceHealth {
+        connected: standing.connected,
+        since: standing.since,
+        last_error: standing.last_error,
+        lag_ms: lag_ms.and_then(|lag| u64::try_from(lag).ok()).unwrap_or(0),
+        looked_at: captures.looked_at,
+        depth: captures.depth,
+        growth_per_min: growth(&captures.sizes),
+    }
+}
+
+/// Messages per minute between the first and the last size.
+fn growth(sizes: &VecDeque<(Instant, u64)>) -> Option<f64> {
+    let ((first_at, first), (last_at, last)) = (sizes.front()?, sizes.back()?);
+    let minutes = last_at.duration_since(*first_at).as_secs_f64() / 60.0;
+    (minutes > 0.0).then(|| (*last as f64 - *first as f64) / minutes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_per_minute_and_may_be_negative() {
+        let start = Instant::now();
+        let sizes = |last: u64| VecDeque::from([(start, 100), (start + Duration::from_secs(120), last)]);
+        assert_eq!(growth(&sizes(160)), Some(30.0));
+        assert_eq!(growth(&sizes(40)), Some(-30.0));
+        assert_eq!(growth(&VecDeque::from([(start, 100)])), None);
+    }
+}

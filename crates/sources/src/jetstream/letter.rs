@@ -1,0 +1,360 @@
+//! A message of the dead-letter stream: written by the bridge, by workers and by programs that know nothing of Lazaret; read as a
+//! captured letter.
+
+use std::collections::BTreeMap;
+
+use async_nats::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use lazaret_core::attempt::LetterError;
+use lazaret_core::broker::{self, BrokerDeath, DeathReason, HEADER_BYTES_MAX, StreamOrigin};
+use lazaret_core::envelope::Envelope;
+use lazaret_core::header::{HeaderValue, Headers};
+use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::letter::{Captured, RedriveMark, SourceWord};
+use lazaret_core::origin::{JetStreamOrigin, Origin};
+use lazaret_core::time::Time;
+use serde_json::{Map, Value, json};
+
+use super::api::StoredMessage;
+use super::config::JetStreamConfig;
+use super::publish::append;
+
+/// Says why the letter has no body.
+const BODY_GONE: &str = "Lazaret-Body-Gone";
+/// An original header whose value is not UTF-8, which clients cannot read: `<name>=<base64>`.
+const BINARY_HEADER: &str = "Lazaret-Binary-Header";
+/// On a redriven message: the id under which its letter was captured first.
+pub(super) const EVENT_ID: &str = "Lazaret-Event-Id";
+
+/// What a header of ours costs at most beside what `BrokerDeath` counts.
+const ROOM_BYTES: usize = 1_024;
+
+/// The headers of a copy in the dead-letter stream. `body_gone` says why there is no body.
+pub(super) fn copy_headers(
+    death: &BrokerDeath,
+    original: Option<&StoredMessage>,
+    body_gone: Option<&str>,
+) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut used = ROOM_BYTES;
+    for (name, value) in original.map(|it| it.headers.as_slice()).unwrap_or_default() {
+        used += name.len() + value.len() + broker::ORIGINAL_HEADER_PREFIX.len() + 4;
+        let kept = broker::dead_letter_header(name);
+        let is_kept = std::str::from_utf8(value).is_ok_and(|value| append(&mut headers, &kept, value));
+        if !is_kept {
+            let value = format!("{}={}", broker::escape_text(name), STANDARD.encode(value));
+            append(&mut headers, BINARY_HEADER, &value);
+        }
+    }
+    if let Some(origin) = &death.origin {
+        append(&mut headers, broker::MESSAGE_ID, &origin.message_id());
+    }
+    if let Some(why) = body_gone {
+        append(&mut headers, BODY_GONE, &broker::escape_text(why));
+    }
+    for (name, value) in death.headers(HEADER_BYTES_MAX.saturating_sub(used)) {
+        append(&mut headers, name, &value);
+    }
+    headers
+}
+
+/// A message as the dead-letter stream delivers it.
+pub(super) struct DeadLetter<'a> {
+    pub subject: &'a str,
+    /// By name, in the order of the name: clients do not keep another.
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// Its own place in the dead-letter stream.
+    pub place: StreamOrigin,
+    pub time: Time,
+}
+
+/// Where a dead message came from, as far as anybody knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Whence {
+    pub stream: Option<String>,
+    pub consumer: Option<String>,
+    pub sequence: Option<u64>,
+    pub stream_created: Option<Time>,
+}
+
+/// All headers by name, repetitions in their order.
+pub(super) fn sorted_headers(headers: Option<&HeaderMap>) -> Vec<(String, String)> {
+    let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, values) in headers.into_iter().flat_map(HeaderMap::iter) {
+        let values = values.iter().map(|value| value.as_str().to_owned());
+        by_name.entry(name.to_string()).or_default().extend(values);
+    }
+    let flat = by_name.into_iter().flat_map(|(name, values)| {
+        values.into_iter().map(move |value| (name.clone(), value)).collect::<Vec<_>>()
+    });
+    flat.collect()
+}
+
+impl DeadLetter<'_> {
+    /// The first value of a header, whatever its case.
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a header by one of the names that programs give it: `X-Error-Type`, `error_type`, `error.type`.
+    fn get_any(&self, names: &[&str]) -> Option<&str> {
+        let plain = |name: &str| {
+            let plain = name.to_ascii_lowercase().replace(['_', '.'], "-");
+            plain.strip_prefix("x-").map(str::to_owned).unwrap_or(plain)
+        };
+        let named = |name: &&str| self.headers.iter().find(|(known, _)| plain(known) == **name);
+        names.iter().find_map(named).map(|(_, value)| value.as_str())
+    }
+
+    fn death(&self) -> BrokerDeath {
+        let mut death = BrokerDeath::read(|name| self.get(name));
+        if death.error.is_none() {
+            death.error = self.foreign_error();
+        }
+        if death.original_subject.is_none() {
+            let subject = self.get_any(&["original-subject", "nats-subject"]);
+            death.original_subject = subject.map(str::to_owned);
+        }
+        if death.deliveries.is_none() {
+            let names =
+                ["attempt", "attempts", "retry-count", "delivery-count", "deliveries", "num-delivered"];
+            death.deliveries = self.get_any(&names).and_then(|count| count.parse().ok());
+        }
+        death
+    }
+
+    fn foreign_error(&self) -> Option<LetterError> {
+        let text = |names: &[&str]| self.get_any(names).map(broker::unescape_text);
+        let error_type = text(&["error-type", "exception-type", "exception-class", "exception-fqcn"]);
+        let message =
+            text(&["error-message", "exception-message", "error", "exception", "dlq-reason", "reason"]);
+        let code = text(&["error-code", "status-code"]);
+        let backtrace = text(&[
+            "error-backtrace",
+            "backtrace",
+            "error-stack",
+            "stacktrace",
+            "stack-trace",
+            "exception-stacktrace",
+        ]);
+        let is_told = error_type.is_some() || message.is_some() || code.is_some() || backtrace.is_some();
+        is_told.then(|| LetterError {
+            error_type: error_type.unwrap_or_default(),
+            code,
+            message: message.unwrap_or_default(),
+            backtrace,
+            ..LetterError::default()
+        })
+    }
+
+    /// Returns true if the server gave the message up while it is still in its stream.
+    pub fn is_exhausted_original(&self) -> bool {
+        let reason = self.get(broker::REASON).and_then(DeathReason::parse);
+        reason == Some(DeathReason::MaxDeliveries) && self.get(BODY_GONE).is_none()
+    }
+
+    /// Where the message came from: its headers, else its subject.
+    pub fn whence(&self) -> Whence {
+        let name = |header: &str| {
+            self.get(header).map(|token| broker::unescape_token(token).unwrap_or_else(|| token.to_owned()))
+        };
+        let of_subject = broker::parse_dead_letter_subject(self.subject);
+        let (stream, consumer) =
+            of_subject.map_or((None, None), |(stream, consumer)| (Some(stream), Some(consumer)));
+        let foreign_stream = || self.get_any(&["nats-stream", "original-stream"]).map(str::to_owned);
+        let sequence =
+            self.get(broker::SEQUENCE).or_else(|| self.get_any(&["nats-sequence", "original-sequence"]));
+        Whence {
+            stream: name(broker::STREAM).or_else(foreign_stream).or(stream),
+            consumer: name(broker::CONSUMER).or(consumer),
+            sequence: sequence.and_then(|text| text.parse().ok()),
+            stream_created: self.get(broker::STREAM_CREATED).and_then(|at| Time::parse(at).ok()),
+        }
+    }
+
+    /// Makes a captured message of it. `whence` has the stream's creation time where it could be found out.
+    pub fn captured(&self, config: &JetStreamConfig, whence: &Whence) -> Captured {
+        let death = self.death();
+        let body_gone = self.get(BODY_GONE).map(broker::unescape_text);
+        let headers = self.original_headers();
+        let value = |name: &str| {
+            let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.and_then(|(_, value)| value.as_text())
+        };
+        let mark = mark(value);
+        let configured = |name: &Option<String>| {
+            name.as_deref().and_then(value).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let message_id = match (&mark, value(EVENT_ID)) {
+            (Some(_), Some(id)) if !id.is_empty() => id.to_owned(),
+            _ => message_id(whence, &self.place),
+        };
+        let error = death.error.clone().unwrap_or_else(|| LetterError {
+            message: "published to the dead-letter stream without an error".to_owned(),
+            ..LetterError::default()
+        });
+        let letter_type = death.original_subject.clone().unwrap_or_else(|| self.subject.to_owned());
+        let queue = match (&whence.stream, &whence.consumer) {
+            (Some(stream), Some(consumer)) => format!("{stream}.{consumer}"),
+            _ => self.subject.strip_prefix("dlq.").unwrap_or(self.subject).to_owned(),
+        };
+        Captured {
+            source: config.name.clone(),
+            message_id,
+            letter_type,
+            queue,
+            subscriber: whence.consumer.clone(),
+            tenant: configured(&config.tenant_header),
+            aggregate: configured(&config.aggregate_header),
+            schema_version: configured(&config.schema_version_header),
+            envelope: self.envelope(&death, whence, &headers, body_gone.as_deref()),
+            error,
+            retry_count: count(death.deliveries.unwrap_or(death.attempts.len() as u64)),
+            max_retries: whence.max_deliver(config),
+            died_at: Some(death.last_attempt_at.unwrap_or(self.time)),
+            attempts: death.attempts.clone(),
+            mark,
+            word: word(&death, body_gone.is_some()),
+            reported: Some(self.reported(&death, whence, body_gone.as_deref())),
+        }
+    }
+
+    /// The headers that the original message had.
+    fn original_headers(&self) -> Headers {
+        let mut headers: Headers = Vec::new();
+        for (name, value) in &self.headers {
+            if name.eq_ignore_ascii_case(BINARY_HEADER) {
+                let Some((name, bytes)) = value.split_once('=') else { continue };
+                let bytes = STANDARD.decode(bytes).unwrap_or_default();
+                headers.push((broker::unescape_text(name), HeaderValue::long_string(bytes.into())));
+            } else if let Some(original) = broker::original_header(name) {
+                headers.push((original.to_owned(), HeaderValue::Text(value.clone())));
+            }
+        }
+        headers
+    }
+
+    fn envelope(
+        &self,
+        death: &BrokerDeath,
+        whence: &Whence,
+        headers: &Headers,
+        body_gone: Option<&str>,
+    ) -> Envelope {
+        let time = |at: Option<Time>| at.map(|at| at.to_string());
+        let origin = Origin::JetStream(JetStreamOrigin {
+            stream: whence.stream.clone(),
+            stream_created_at: time(whence.stream_created),
+            sequence: whence.sequence,
+            // Empty where the program that published it does not say.
+            subject: death.original_subject.clone().unwrap_or_default(),
+            consumer: whence.consumer.clone(),
+            published_at: time(death.published_at),
+        });
+        let kept = without_redrive(headers);
+        let content_type = kept.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let content_type = content_type.and_then(|(_, value)| value.as_text()).map(str::to_owned);
+        let content_type = content_type.unwrap_or_else(|| content_type_of(&self.body).to_owned());
+        Envelope::seal(self.body.clone(), content_type, kept)
+            .with_origin(Some(origin))
+            .with_body_missing(body_gone.map(str::to_owned))
+    }
+
+    /// Everything that is known and has no field of its own.
+    fn reported(&self, death: &BrokerDeath, whence: &Whence, body_gone: Option<&str>) -> String {
+        let mut fields = Map::new();
+        let mut set = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        let time = |at: Option<Time>| at.map(|at| json!(at.to_string()));
+        set("stream", whence.stream.as_ref().map(|it| json!(it)));
+        set("streamCreated", time(whence.stream_created));
+        set("sequence", whence.sequence.map(|it| json!(it)));
+        set("consumer", whence.consumer.as_ref().map(|it| json!(it)));
+        set("deliveries", death.deliveries.map(|it| json!(it)));
+        set("reason", death.reason.map(|it| json!(it.name())));
+        set("publishedAt", time(death.published_at));
+        set("firstAttemptAt", time(death.first_attempt_at));
+        set("serviceVersion", death.service_version.as_ref().map(|it| json!(it)));
+        set("class", death.class.map(|it| json!(it.to_string())));
+        set("bodyGone", body_gone.map(|why| json!(why)));
+        set("deadLetterSubject", Some(json!(self.subject)));
+        set("deadLetterSequence", Some(json!(self.place.sequence)));
+        Value::Object(fields).to_string()
+    }
+}
+
+impl Whence {
+    fn max_deliver(&self, config: &JetStreamConfig) -> Option<u32> {
+        let watched = config.watched(self.stream.as_deref()?, self.consumer.as_deref()?)?;
+        Some(watched.max_deliver)
+    }
+}
+
+/// Stream, creation time and sequence; of a message whose origin is not known, its place in the dead-letter stream.
+fn message_id(whence: &Whence, place: &StreamOrigin) -> String {
+    let (stream, created, sequence) = match (&whence.stream, whence.stream_created, whence.sequence) {
+        (Some(stream), created, Some(sequence)) => (stream, created.unwrap_or_default(), sequence),
+        _ => (&place.stream, place.stream_created, place.sequence),
+    };
+    format!("{}:{}:{sequence}", broker::escape_token(stream).replace(':', "%3A"), created.ms())
+}
+
+/// Our own letter, life and redrive, as a redriven message carries them.
+fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
+    Some(RedriveMark {
+        letter: LetterId::parse(value(broker::LETTER_ID)?).ok()?,
+        life: value(broker::LIFE)?.parse().ok()?,
+        redrive: RedriveId::parse(value(broker::REDRIVE_ID)?).ok()?,
+    })
+}
+
+/// The headers of the application's own message: what a redrive of ours added is taken away, what it renamed gets its name
+/// back.
+fn without_redrive(headers: &Headers) -> Headers {
+    let value = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let Some((_, key)) = value(broker::LETTER_ID).and_then(|_| value(broker::IDEMPOTENCY_KEY)) else {
+        return headers.clone();
+    };
+    let is_added = |name: &str, value: &HeaderValue| {
+        name.eq_ignore_ascii_case(EVENT_ID)
+            || broker::REDRIVE_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+            || (name.eq_ignore_ascii_case(broker::MESSAGE_ID) && value == key)
+    };
+    let kept = headers.iter().filter(|(name, value)| !is_added(name, value));
+    let named = kept.map(|(name, value)| {
+        let original = name.strip_prefix(broker::ORIGINAL_HEADER_PREFIX).filter(|it| it.starts_with("Nats-"));
+        (original.unwrap_or(name).to_owned(), value.clone())
+    });
+    named.collect()
+}
+
+/// A terminated message dies once, whoever tells of it: the worker's own copy and the advisory have different times. So does one
+/// whose body is gone.
+fn word(death: &BrokerDeath, is_gone: bool) -> SourceWord {
+    match death.reason {
+        Some(DeathReason::Terminated) => SourceWord::SameDeath,
+        _ if is_gone => SourceWord::SameDeath,
+        _ => SourceWord::Silent,
+    }
+}
+
+fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// What a body is that does not say so itself.
+fn content_type_of(body: &[u8]) -> &'static str {
+    let Ok(text) = std::str::from_utf8(body) else { return "application/octet-stream" };
+    let looks_so = text.trim_start().starts_with(['{', '[']);
+    match looks_so && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        true => "application/json",
+        false => "text/plain; charset=utf-8",
+    }
+}
