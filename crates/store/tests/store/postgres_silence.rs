@@ -72,6 +72,23 @@ async fn a_silent_database_is_given_up_by_everyone_who_waits_for_it() {
     store.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fell_silent_alone_are_made_again_without_an_error() {
+    let database = TestDatabase::new();
+    let (proxy, rig) = behind_proxy(&database, Duration::from_secs(1)).await;
+    let first = rig.create(captured("e1"), at(0)).await;
+    proxy.forget_connections();
+    let batch = vec![rig.admit(captured("e2"), at(1))];
+    let begun = Instant::now();
+    let (written, read) = tokio::join!(rig.insert(batch), rig.history(first));
+    assert_eq!((written[0].outcome, read.letter.id), (Outcome::Created, first));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    rig.store().ready().await.unwrap();
+    assert_eq!(rig.find("").await.len(), 2);
+    books::agree(rig.store()).await;
+    rig.store().close().await.unwrap();
+}
+
 /// Lets a capture wait for an advisory lock of the test, when its key is stored or when it is committed.
 fn waits(when: &str) -> String {
     format!(

@@ -4,7 +4,7 @@
 //! An old store is made by the migrations up to its format, and gets the rows of a new store as far as it has tables and
 //! columns for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -198,7 +198,7 @@ impl Upgraded for File {
             let mut statement = conn.prepare(&sql).unwrap();
             let mut rows = statement.query([]).unwrap();
             while let Some(row) = rows.next().unwrap() {
-                schema.entry(row.get(0).unwrap()).or_insert_with(BTreeSet::new).insert(row.get(1).unwrap());
+                schema.entry(row.get(0).unwrap()).or_default().insert(row.get(1).unwrap());
             }
             schema
         };
