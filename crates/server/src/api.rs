@@ -97,6 +97,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{name}", get(sources::show))
         .route("/api/v1/sources/{name}/check", get(sources::check))
+        .route("/api/v1/sources/{name}/topology", get(sources::topology).post(sources::apply_topology))
         .route("/api/v1/dead-letters/{id}/put-back", post(sources::put_back))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/suggest", get(suggest::suggest))

@@ -12,6 +12,7 @@ mod event_path;
 mod grouping;
 mod jobs;
 mod layer;
+mod jetstream;
 mod outbox;
 mod problem;
 mod redaction;
@@ -48,6 +49,7 @@ pub use destination::{DestinationConfig, DestinationUrl, Secret, Success};
 pub use event_path::{BadEventPath, EventPath};
 pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
+pub use lazaret_sources::jetstream::JetStreamConfig;
 pub use outbox::OutboxSource;
 pub use problem::{Checked, ConfigError, ConfigProblem, Severity};
 pub use redaction::RedactionConfig;
@@ -172,6 +174,8 @@ pub struct SourceConfig {
     pub queues: BTreeMap<String, QueueConfig>,
     /// The table, if it is one.
     pub outbox: Option<OutboxSource>,
+    /// The account of a NATS server, if it is one.
+    pub jetstream: Option<JetStreamConfig>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,6 +184,8 @@ pub enum SourceKind {
     Report,
     /// A table in an application's PostgreSQL.
     Outbox,
+    /// Exhausted messages of NATS JetStream.
+    JetStream,
 }
 
 /// Where an event names its tenant unless a source says otherwise.
@@ -307,6 +313,8 @@ impl Config {
             let sink = outbox.clone().filter_map(|it| it.sink.as_ref());
             let sink = sink.map(|it| (format!("sources.{name}.relay.sink"), it));
             secrets.extend(outbox.map(|it| (format!("sources.{name}.url"), it.url.secret())));
+            let jetstream = source.jetstream.as_ref().and_then(jetstream::secret);
+            secrets.extend(jetstream.map(|(key, secret)| (format!("sources.{name}.auth.{key}"), secret)));
             for (path, destination) in own.chain(subscribers).chain(sink) {
                 secrets.insert(format!("{path}.url"), destination.url.secret().as_str());
                 if let Some(secret) = &destination.secret {
@@ -414,6 +422,7 @@ impl SourceConfig {
             retention: Retention::default(),
             queues: BTreeMap::new(),
             outbox: None,
+            jetstream: None,
         }
     }
 }
@@ -446,12 +455,13 @@ impl LogFormat {
 }
 
 impl SourceKind {
-    pub const ALL: [SourceKind; 2] = [SourceKind::Report, SourceKind::Outbox];
+    pub const ALL: [SourceKind; 3] = [SourceKind::Report, SourceKind::Outbox, SourceKind::JetStream];
 
     pub const fn name(self) -> &'static str {
         match self {
             SourceKind::Report => "report",
             SourceKind::Outbox => "outbox",
+            SourceKind::JetStream => "jetstream",
         }
     }
 }

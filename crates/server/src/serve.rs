@@ -171,7 +171,8 @@ fn check_doors(app: &App) -> Result<(), ServeError> {
 /// A table that does not fit is refused at once. One that cannot be reached may be there in a minute.
 async fn check_sources(app: &App) -> Result<(), ServeError> {
     for (name, running) in app.sources.iter() {
-        match running.outbox.bind().await {
+        let Some(table) = &running.outbox else { continue };
+        match table.outbox.bind().await {
             Ok(()) => {}
             Err(SourceError::Unfit(why)) => return Err(ServeError::Source { name: name.to_owned(), why }),
             Err(error) => tracing::warn!(source = name, "source {name} cannot be reached yet: {error}"),

@@ -159,6 +159,12 @@ pub trait Duty: fmt::Debug + Send + Sync {
 
     /// What was done since the start, by the name of the count.
     fn counts(&self) -> Vec<(&'static str, u64)>;
+
+    /// Asks for the end. Returns true if `run_once` comes to its end by itself and is `Stopped` from then on; otherwise it may
+    /// be cut off anywhere.
+    fn stop(&self) -> bool {
+        false
+    }
 }
 
 impl ChangeKind {

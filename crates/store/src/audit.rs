@@ -71,6 +71,8 @@ pub enum Act {
     PutBack { letter: LetterId },
     /// It was not written after all, and why.
     PutBackRefused { letter: LetterId, why: String },
+    /// The topology of a source is about to be made as configured.
+    ApplyTopology { source: String },
 }
 
 impl Act {
@@ -81,6 +83,7 @@ impl Act {
             Act::Export { .. } => "letters.exported",
             Act::PutBack { .. } => "row.put_back",
             Act::PutBackRefused { .. } => "row.put_back.refused",
+            Act::ApplyTopology { .. } => "source.topology_applied",
         }
     }
 
@@ -89,20 +92,25 @@ impl Act {
             Act::Reveal { letter, .. } | Act::PutBack { letter } | Act::PutBackRefused { letter, .. } => {
                 Some(*letter)
             }
-            Act::Export { .. } => None,
+            Act::Export { .. } | Act::ApplyTopology { .. } => None,
         }
     }
 
     pub(crate) fn filter(&self) -> Option<&str> {
         match self {
             Act::Export { filter } => Some(filter),
-            Act::Reveal { .. } | Act::PutBack { .. } | Act::PutBackRefused { .. } => None,
+            Act::Reveal { .. }
+            | Act::PutBack { .. }
+            | Act::PutBackRefused { .. }
+            | Act::ApplyTopology { .. } => None,
         }
     }
 
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
-            Act::Reveal { reason, .. } | Act::PutBackRefused { why: reason, .. } => Some(reason),
+            Act::Reveal { reason, .. }
+            | Act::PutBackRefused { why: reason, .. }
+            | Act::ApplyTopology { source: reason } => Some(reason),
             Act::Export { .. } | Act::PutBack { .. } => None,
         }
     }

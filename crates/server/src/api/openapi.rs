@@ -170,6 +170,8 @@ step_docs! {
         sources::list,
         sources::show,
         sources::check,
+        sources::topology,
+        sources::apply_topology,
         sources::put_back,
         suggest::suggest,
         progress::progress,

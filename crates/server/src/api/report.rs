@@ -106,12 +106,10 @@ fn read_source(app: &App, Query(pairs): Query<Vec<(String, String)>>) -> Result<
         .hint(format!("configured: {}; add [sources.<name>] for another", known.join(", "))));
     }
     if app.sources.get(&source).is_some() {
-        let why = format!(
-            "the source `{}` is a table of an application: nothing is reported to it",
-            shown(&source)
-        );
+        let kind = app.config.sources.get(&source).map_or("source", |config| config.kind.name());
+        let why = format!("the source `{}` is of the kind {kind}: nothing is reported to it", shown(&source));
         return Err(Problem::new(Code::UnknownSource, why)
-            .hint("its dead rows become letters by themselves; report to another source"));
+            .hint("its dead letters are captured automatically; report to another source"));
     }
     Ok(source)
 }

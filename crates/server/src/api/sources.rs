@@ -32,7 +32,7 @@ pub(crate) struct SourceList {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceBody {
     pub name: String,
-    /// jobs, report or outbox
+    /// jobs, report, outbox or jetstream
     #[schema(value_type = String)]
     pub kind: &'static str,
     /// required or optional
@@ -42,8 +42,65 @@ pub(crate) struct SourceBody {
     pub pending: u64,
     /// Where its letters go back to, without credentials; null if they have no way back of their own.
     pub address: Option<String>,
+    /// How the connection to it stands; null for sources that programs report to.
+    pub connection: Option<ConnectionBody>,
+    /// What this instance does for it beside capture.
+    pub duties: Vec<DutyBody>,
     /// What an outbox does; null for others.
     pub outbox: Option<OutboxBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConnectionBody {
+    /// Whether this instance captures from it now: all do, or the leader alone.
+    pub captures: bool,
+    pub connected: bool,
+    /// Since when it is connected, or not.
+    pub since: Option<String>,
+    pub last_error: Option<String>,
+    /// How long the longest waiting message is dead that was found and not stored yet.
+    pub lag_ms: u64,
+    /// Dead messages that wait at the source to be captured.
+    pub depth: Option<u64>,
+    /// By how many messages the source's dead-letter queue grows per minute.
+    pub growth_per_minute: Option<f64>,
+    /// Messages that this instance has captured since it started.
+    pub captured: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DutyBody {
+    /// relay, bridge, sweep or sampling
+    #[schema(value_type = String)]
+    pub name: &'static str,
+    /// What it has done since the start, by name.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Why it could not go on last, if it cannot.
+    pub problem: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TopologyBody {
+    pub source: String,
+    /// Whether the changes were made.
+    pub applied: bool,
+    /// What differs from the configuration, or did.
+    pub changes: Vec<ChangeBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChangeBody {
+    /// Such as `stream DLQ`.
+    pub subject: String,
+    /// create, update or blocked
+    #[schema(value_type = String)]
+    pub kind: &'static str,
+    /// Why it cannot be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub details: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -176,7 +233,7 @@ pub(crate) async fn check(
     let Path(name) = name?;
     let known = name == crate::jobs::SOURCE || app.config.sources.contains_key(&name);
     let findings = match app.sources.get(&name) {
-        Some(running) => running.outbox.check().await,
+        Some(running) => running.source.check().await,
         None if known => {
             vec![Finding::ok("letters come to this server by themselves: there is nothing to look at")]
         }
@@ -189,6 +246,76 @@ pub(crate) async fn check(
         hint,
     });
     Ok(Json(CheckBody { source: name, level: level.name(), findings: findings.collect() }))
+}
+
+/// Shows what differs between the configured topology of a source and the one that is there. Changes nothing.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sources/{name}/topology",
+    tag = "sources",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = TopologyBody),
+        (status = 404, description = "not_found"),
+        (status = 409, description = "no_way_back: the source is not what the configuration says"),
+        (status = 503, description = "source_unavailable: the source cannot be reached")
+    )
+)]
+pub(crate) async fn topology(
+    State(app): State<Arc<App>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<TopologyBody>, Problem> {
+    declare(&app, name?.0, Declare::DryRun).await
+}
+
+/// Makes the topology of a source as configured: streams, consumers, retry policies.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sources/{name}/topology",
+    tag = "sources",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, body = TopologyBody),
+        (status = 404, description = "not_found"),
+        (status = 409, description = "no_way_back: the source is not what the configuration says"),
+        (status = 503, description = "source_unavailable: the source cannot be reached")
+    )
+)]
+pub(crate) async fn apply_topology(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Extension(request): Extension<RequestId>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<TopologyBody>, Problem> {
+    let Path(name) = name?;
+    // The broker is not in our transactions: recorded first, so that nothing is changed unrecorded.
+    if app.sources.get(&name).is_some() {
+        let act = Act::ApplyTopology { source: name.clone() };
+        app.store.note_act(act, actor(&caller, &request), app.clock.now()).await?;
+    }
+    declare(&app, name, Declare::Apply).await
+}
+
+async fn declare(app: &App, name: String, how: Declare) -> Result<Json<TopologyBody>, Problem> {
+    let applied = how == Declare::Apply;
+    let changes = match app.sources.get(&name) {
+        Some(running) => running.source.declare(how).await.map_err(|error| match error {
+            SourceError::Unavailable { .. } => Problem::new(Code::SourceUnavailable, error.to_string()),
+            error => Problem::new(Code::NoWayBack, error.to_string()),
+        })?,
+        None if app.config.sources.contains_key(&name) || name == crate::jobs::SOURCE => Vec::new(),
+        None => return Err(unknown(app, &name)),
+    };
+    let changes = changes.into_iter().map(|change| ChangeBody {
+        subject: change.subject,
+        kind: change.kind.name(),
+        reason: match change.kind {
+            ChangeKind::Blocked(why) => Some(why),
+            ChangeKind::Create | ChangeKind::Update => None,
+        },
+        details: change.details,
+    });
+    Ok(Json(TopologyBody { source: name, applied, changes: changes.collect() }))
 }
 
 /// Makes the row of a letter again that vanished from its table, dead as it was.
@@ -276,24 +403,53 @@ fn jobs(app: &App, pending: &[(String, u64)]) -> SourceBody {
         governance: app.config.jobs.governance.name(),
         pending: count(pending, crate::jobs::SOURCE),
         address: Some(crate::jobs::SOURCE.to_owned()),
+        connection: None,
+        duties: Vec::new(),
         outbox: None,
     }
 }
 
 fn body(app: &App, name: &str, config: &SourceConfig, pending: &[(String, u64)]) -> SourceBody {
+    let running = app.sources.get(name);
     SourceBody {
         name: name.to_owned(),
         kind: config.kind.name(),
         governance: config.governance.name(),
         pending: count(pending, name),
         address: app.destinations.by_name(name).ok().map(|named| named.address()),
-        outbox: app.sources.get(name).map(|running| outbox(app, running)),
+        connection: running.map(|running| connection(app, running)),
+        duties: running.map(|running| duties(running)).unwrap_or_default(),
+        outbox: running.and_then(|running| Some(outbox(app, running, running.outbox.as_ref()?))),
     }
 }
 
-fn outbox(app: &App, running: &Running) -> OutboxBody {
-    let (state, so_far) = (running.outbox.state(), running.so_far());
-    let config = running.outbox.config();
+fn connection(app: &App, running: &Running) -> ConnectionBody {
+    let health = running.source.state();
+    ConnectionBody {
+        captures: running.source.is_shared() || app.store.leads(),
+        connected: health.connected,
+        since: health.since.map(|at| at.to_string()),
+        last_error: health.last_error,
+        lag_ms: health.lag_ms,
+        depth: health.depth,
+        growth_per_minute: health.growth_per_min,
+        captured: running.so_far().captured,
+    }
+}
+
+fn duties(running: &Running) -> Vec<DutyBody> {
+    let mut problems = running.so_far().problems;
+    let duties = running.duties.iter().map(|duty| DutyBody {
+        name: duty.name(),
+        counts: duty.counts().into_iter().collect(),
+        problem: problems.remove(duty.name()),
+    });
+    duties.collect()
+}
+
+fn outbox(app: &App, running: &Running, table: &RunningOutbox) -> OutboxBody {
+    let (state, so_far) = (table.outbox.state(), running.so_far());
+    let config = table.outbox.config();
     OutboxBody {
         table: config.table.to_string(),
         leads: app.store.leads(),
@@ -307,16 +463,22 @@ fn outbox(app: &App, running: &Running) -> OutboxBody {
         vanished: so_far.vanished,
         vanished_letters: so_far.vanished_first.iter().map(ToString::to_string).collect(),
         looked_at: so_far.looked_at.map(|at| at.to_string()),
-        relay: config.relay.as_ref().map(|relay| relay_body(running, relay)),
+        relay: config.relay.as_ref().map(|relay| relay_body(table, relay, so_far.problems)),
     }
 }
 
-fn relay_body(running: &Running, relay: &RelayConfig) -> RelayBody {
-    let so_far = running.so_far();
-    let (sink, broken, refused) = match &running.relay {
-        Some(Ok(relay)) => (Some(relay.sink().address()), None, relay.refused_rows()),
-        Some(Err(why)) => (None, Some(why.clone()), Vec::new()),
-        None => (None, None, Vec::new()),
+fn relay_body(
+    table: &RunningOutbox,
+    relay: &RelayConfig,
+    mut problems: BTreeMap<&'static str, String>,
+) -> RelayBody {
+    let (sink, problem, refused, so_far) = match &table.relay {
+        Some(Ok(relay)) => {
+            let problem = problems.remove(relay.name());
+            (Some(relay.sink().address()), problem, relay.refused_rows(), relay.so_far())
+        }
+        Some(Err(why)) => (None, Some(why.clone()), Vec::new(), Worked::default()),
+        None => (None, None, Vec::new(), Worked::default()),
     };
     let refused_rows =
         refused.into_iter().map(|row| RefusedRowBody { row: row.key, reason: row.why }).collect();
@@ -329,7 +491,7 @@ fn relay_body(running: &Running, relay: &RelayConfig) -> RelayBody {
         retried: so_far.retried,
         died: so_far.died,
         taken_back: so_far.taken_back,
-        problem: broken.or(so_far.relay_problem),
+        problem,
         refused_rows,
     }
 }

@@ -12,7 +12,7 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jobs, outbox,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jetstream, jobs, outbox,
     redaction, redrive, replay, retention, value,
 };
 
@@ -203,11 +203,16 @@ impl Check<'_> {
         if let Some(governance) = self.scalar(&path("governance"), jobs::governance) {
             source.governance = governance;
         }
-        let foreign: &[&str] = match source.kind {
-            SourceKind::Report => outbox::KEYS,
-            SourceKind::Outbox => &["aggregate", "tenant", "queue", "destination", "subscribers"],
-        };
-        self.refuse(name, source.kind, foreign);
+        const REPORT: &[&str] = &["aggregate", "tenant", "queue", "destination", "subscribers"];
+        for (kind, keys) in [
+            (SourceKind::Report, REPORT),
+            (SourceKind::Outbox, outbox::KEYS),
+            (SourceKind::JetStream, jetstream::KEYS),
+        ] {
+            if kind != source.kind {
+                self.refuse(name, source.kind, keys);
+            }
+        }
         match source.kind {
             SourceKind::Report => {
                 source.destination = destination::check(&path("destination"), self.settings, self.problems);
@@ -216,6 +221,9 @@ impl Check<'_> {
             }
             SourceKind::Outbox => {
                 source.outbox = outbox::check(name, place, self.settings, self.problems);
+            }
+            SourceKind::JetStream => {
+                source.jetstream = jetstream::check(name, place, self.settings, self.problems);
             }
         }
         source.retention = retention::check(&path("retention"), self.settings, self.problems);

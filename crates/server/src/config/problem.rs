@@ -109,6 +109,10 @@ pub(super) struct Problems {
 }
 
 impl Problems {
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     pub(super) fn add(&mut self, place: Place, path: &str, message: String) {
         self.push(Severity::Error, place, path, message, None);
     }

@@ -1,7 +1,7 @@
 //! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
 //! file and the reference; tests fail where one is forgotten.
 
-use super::{outbox, retry};
+use super::{jetstream, outbox, retry};
 
 /// What a key's value looks like.
 #[derive(Debug)]
@@ -165,6 +165,22 @@ const KEYS: &[Key] = &[
                 key("columns", Shape::Table(outbox::COLUMNS)),
                 key("statuses", Shape::Table(outbox::STATUSES)),
                 key("relay", Shape::Table(RELAY)),
+                key("servers", Shape::Texts),
+                key("auth", Shape::Table(jetstream::AUTH)),
+                key("tls", Shape::Table(jetstream::TLS)),
+                key("consumers", Shape::Entries(jetstream::CONSUMERS)),
+                key("scope", Shape::Text),
+                key("dlq_stream", Shape::Text),
+                key("advisory_stream", Shape::Text),
+                key("metrics_stream", Shape::Text),
+                key("replicas", Shape::Count),
+                key("dlq_max_age", Shape::Length),
+                key("duplicate_window", Shape::Length),
+                key("apply_at_start", Shape::Flag),
+                key("delete_exhausted", Shape::Flag),
+                key("aggregate_header", Shape::Text),
+                key("schema_version_header", Shape::Text),
+                key("tenant_header", Shape::Text),
             ]),
             Names::Source,
         ),

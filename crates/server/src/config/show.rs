@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::archive::{self, ShownArchive};
 use super::destination::{self, ShownDestination};
 use super::jobs::{self, ShownJobs};
+use super::jetstream::{self, ShownJetStream};
 use super::outbox::{self, ShownOutbox};
 use super::redaction::{self, ShownRedaction};
 use super::redrive::{self, ShownRedrive};
@@ -181,6 +182,8 @@ struct ShownSource<'a> {
     queues: BTreeMap<&'a str, ShownQueue>,
     #[serde(flatten)]
     outbox: Option<ShownOutbox>,
+    #[serde(flatten)]
+    jetstream: Option<ShownJetStream>,
 }
 
 fn limits(limits: &LimitsConfig) -> ShownLimits {
@@ -241,7 +244,7 @@ fn replay_rule(rule: &ReplayRule) -> ShownReplayRule<'_> {
 
 fn source(source: &SourceConfig) -> ShownSource<'_> {
     // What is read out of events; a table has columns for it.
-    let read = source.outbox.is_none();
+    let read = source.outbox.is_none() && source.jetstream.is_none();
     ShownSource {
         kind: source.kind.name(),
         aggregate: source.aggregate.as_ref().map(|path| path.text()),
@@ -257,5 +260,6 @@ fn source(source: &SourceConfig) -> ShownSource<'_> {
         retention: retention::shown(&source.retention),
         queues: retention::shown_queues(&source.queues),
         outbox: source.outbox.as_ref().map(outbox::shown),
+        jetstream: source.jetstream.as_ref().map(jetstream::shown),
     }
 }

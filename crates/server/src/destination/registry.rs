@@ -82,7 +82,7 @@ impl Destinations {
             entries.insert(name, entry);
         }
         for (name, running) in sources.iter() {
-            let made = Ok(Arc::clone(&running.outbox) as Arc<dyn Destination>);
+            let made = Ok(Arc::clone(&running.destination));
             entries.insert(name.to_owned(), Entry { origin: Origin::Source, made });
         }
         Destinations { clock: self.clock.clone(), entries }

@@ -1,9 +1,9 @@
-//! Dead rows on their way into the store: judged against what is known of them, stored, then acknowledged.
+//! Dead messages on their way into the store: judged against what is known of them, stored, then acknowledged.
 
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_sources::outbox::{Death, add_tries, judge_death};
-use lazaret_sources::{Arrival, Receipt, Source};
+use lazaret_sources::{Arrival, Receipt};
 use lazaret_store::StoreError;
 use lazaret_store::source_store::KnownLetter;
 
@@ -20,22 +20,39 @@ pub async fn capture_arrivals(
 ) -> Result<usize, StoreError> {
     let (captured, receipts): (Vec<Captured>, Vec<Receipt>) =
         arrivals.into_iter().map(|it| (it.captured, it.receipt)).unzip();
-    match stored(app, captured).await {
+    match stored(app, running, captured).await {
         Ok(count) => {
             acknowledge(running, &receipts).await;
             running.note(|so_far| so_far.captured += count as u64);
             Ok(count)
         }
         Err(error) => {
-            if let Err(error) = running.outbox.release(&receipts).await {
-                tracing::warn!(%error, "rows could not be given back, and are found by the next sweep");
+            if let Err(error) = running.source.release(&receipts).await {
+                tracing::warn!(%error, "messages could not be released; the source offers them again later");
             }
             Err(error)
         }
     }
 }
 
-async fn stored(app: &App, mut captured: Vec<Captured>) -> Result<usize, StoreError> {
+async fn stored(app: &App, running: &Running, mut captured: Vec<Captured>) -> Result<usize, StoreError> {
+    let count = captured.len();
+    let deaths = match &running.outbox {
+        Some(_) => judge_rows(app, &mut captured).await?,
+        None => Vec::new(),
+    };
+    capture(app, captured).await?;
+    if !deaths.is_empty() {
+        app.store.remember_deaths(deaths).await?;
+    }
+    Ok(count)
+}
+
+/// Says of each row whether it died anew, and adds the tries that a relay kept of it; returns the deaths to remember.
+async fn judge_rows(
+    app: &App,
+    captured: &mut [Captured],
+) -> Result<Vec<(CaptureKey, String)>, StoreError> {
     let keys: Vec<CaptureKey> = captured.iter().map(key_of).collect();
     let known = app.store.known_letters(keys.clone()).await?;
     let rows = captured.iter().map(|one| key_of_row(&one.source, &one.message_id)).collect();
@@ -48,10 +65,7 @@ async fn stored(app: &App, mut captured: Vec<Captured>) -> Result<usize, StoreEr
         }
         add_tries(one, tries);
     }
-    let count = captured.len();
-    capture(app, captured).await?;
-    app.store.remember_deaths(deaths).await?;
-    Ok(count)
+    Ok(deaths)
 }
 
 /// The key as capture makes it.
@@ -71,8 +85,8 @@ fn word(known: Option<&KnownLetter>, death: &Death) -> SourceWord {
 }
 
 async fn acknowledge(running: &Running, receipts: &[Receipt]) {
-    if let Err(error) = running.outbox.ack(receipts).await {
+    if let Err(error) = running.source.ack(receipts).await {
         // They come again, and are known then.
-        tracing::warn!(%error, "rows could not be acknowledged");
+        tracing::warn!(%error, "messages could not be acknowledged");
     }
 }

@@ -8,7 +8,7 @@ use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 use lazaret_sources::SourceError;
-use lazaret_sources::outbox::{Lost, PutBack, RowStatus};
+use lazaret_sources::outbox::{Lost, Outbox, PutBack, RowStatus};
 use lazaret_store::StoreError;
 use lazaret_store::decision::Decided;
 use lazaret_store::page::PageQuery;
@@ -65,7 +65,7 @@ pub async fn look_after(
     for letter in &page.letters {
         ids.push(full_message_id(app, letter.id, &letter.event_id).await?);
     }
-    let statuses = running.outbox.statuses(&ids).await?;
+    let statuses = outbox(running)?.statuses(&ids).await?;
     for (letter, id) in page.letters.iter().zip(&ids) {
         match statuses.get(id) {
             Some(RowStatus::Processed { .. }) => settle(app, name, running, letter).await?,
@@ -133,5 +133,10 @@ pub async fn put_back(app: &App, running: &Running, letter: LetterId) -> Result<
         body: envelope.body().clone(),
         reported: life.reported.unwrap_or_default(),
     };
-    Ok(Some(running.outbox.put_back(&lost).await?))
+    Ok(Some(outbox(running)?.put_back(&lost).await?))
+}
+
+fn outbox(running: &Running) -> Result<&Outbox, SourceError> {
+    let outbox = running.outbox.as_ref().map(|running| running.outbox.as_ref());
+    outbox.ok_or_else(|| SourceError::Refused { code: None, why: "its letters stand in no table".to_owned() })
 }

@@ -1,13 +1,13 @@
-//! The loops of sources: one for capture and one for the relay of each, restarted when its configuration changes.
+//! The loops of sources: capture, the look after rows, and each duty, restarted when the configuration changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazaret_sources::{Backoff, Source, SourceError};
+use lazaret_sources::{Backoff, ChangeKind, Declare, Duty, SourceError};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Looked, Running, capture_arrivals, look_after};
+use super::{Looked, NotLooked, Running, capture_arrivals, look_after};
 use crate::app::App;
 use crate::reload::Live;
 
@@ -18,8 +18,8 @@ const FOLLOW: Duration = Duration::from_secs(1);
 const BETWEEN_PAGES: Duration = Duration::from_millis(20);
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
 
-/// How long the deliveries of relays may take to end at a shutdown.
-const RELAY_STOP: Duration = Duration::from_secs(10);
+/// How long duties that end by themselves may take for it at a shutdown.
+const DUTY_STOP: Duration = Duration::from_secs(10);
 
 /// Starts what each source needs, ends what is no longer configured, until the end is asked for.
 pub(crate) async fn supervise(live: Arc<Live>) {
@@ -44,16 +44,14 @@ pub(crate) async fn supervise(live: Arc<Live>) {
         tokio::select! {
             _ = stop.changed() => {}
             () = reloads.changed() => {}
-            // Those that ended were aborted, or the end is near.
+            // Those that ended were stopped, or the end is near.
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
     }
     going.values().for_each(Started::stop);
     let ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(RELAY_STOP, ended).await.is_err() {
-        tracing::warn!(
-            "deliveries of a relay did not end in time; their claims expire, and they are tried again"
-        );
+    if tokio::time::timeout(DUTY_STOP, ended).await.is_err() {
+        tracing::warn!("deliveries of a relay did not end in time; their claims expire, and they are tried again");
     }
     tasks.shutdown().await;
 }
@@ -61,16 +59,18 @@ pub(crate) async fn supervise(live: Arc<Live>) {
 /// A source whose loops run.
 struct Started {
     running: Arc<Running>,
+    /// Capture and the look after rows. Stopping them in the middle loses nothing: what was not acknowledged comes again.
     handles: Vec<AbortHandle>,
+    duties: Vec<(Arc<dyn Duty>, AbortHandle)>,
 }
 
 impl Started {
-    /// Stopping capture in the middle loses nothing: what was not acknowledged comes again. A relay ends by itself once the
-    /// outcomes of its deliveries are recorded.
     fn stop(&self) {
         self.handles.iter().for_each(AbortHandle::abort);
-        if let Some(Ok(relay)) = &self.running.relay {
-            relay.stop();
+        for (duty, handle) in &self.duties {
+            if !duty.stop() {
+                handle.abort();
+            }
         }
     }
 }
@@ -80,13 +80,17 @@ fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: Arc<Run
     let mut handles = Vec::new();
     let (live_, name_, running_) = each();
     handles.push(tasks.spawn(async move { captures(&live_, &name_, &running_).await }));
-    let (live_, name_, running_) = each();
-    handles.push(tasks.spawn(async move { looks(&live_, &name_, &running_).await }));
-    if matches!(running.relay, Some(Ok(_))) {
-        let (_, name_, running_) = each();
-        tasks.spawn(async move { relays(&name_, &running_).await });
+    if running.outbox.is_some() {
+        let (live_, name_, running_) = each();
+        handles.push(tasks.spawn(async move { looks(&live_, &name_, &running_).await }));
     }
-    Started { running, handles }
+    let mut duties = Vec::new();
+    for duty in &running.duties {
+        let ((live_, name_, running_), duty_) = (each(), Arc::clone(duty));
+        let task = async move { works(&live_, &name_, &running_, duty_.as_ref()).await };
+        duties.push((Arc::clone(duty), tasks.spawn(task)));
+    }
+    Started { running, handles, duties }
 }
 
 /// Tells of a failure once, and of the same again only when it has passed meanwhile.
@@ -111,34 +115,53 @@ impl Told {
 
 async fn captures(live: &Live, name: &str, running: &Running) {
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
+    let mut declared = !running.declares_at_start();
     loop {
         let app = live.app();
-        if !leads(&app).await {
+        if !running.source.is_shared() && !leads(&app).await {
             tokio::time::sleep(FOLLOW).await;
             continue;
         }
-        let pause = match running.outbox.next().await {
-            Ok(arrivals) if arrivals.is_empty() => None,
-            Ok(arrivals) => match capture_arrivals(&app, running, arrivals).await {
-                Ok(_) => None,
-                Err(error) => {
-                    told.failed(name, "capture", &error);
-                    Some(backoff.failed())
-                }
-            },
-            Err(error) => {
-                told.failed(name, "capture", &error);
-                Some(backoff.failed())
-            }
-        };
-        match pause {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => {
+        match capture_once(&app, name, running, &mut declared).await {
+            Ok(()) => {
                 backoff.worked();
                 told.worked(name, "capture");
             }
+            Err(error) => {
+                told.failed(name, "capture", &error);
+                tokio::time::sleep(backoff.failed()).await;
+            }
         }
     }
+}
+
+/// Captures some letters, once the topology is as configured.
+async fn capture_once(
+    app: &App,
+    name: &str,
+    running: &Running,
+    declared: &mut bool,
+) -> Result<(), NotLooked> {
+    if !*declared {
+        for change in running.source.declare(Declare::Apply).await? {
+            let details = change.details.join(", ");
+            match &change.kind {
+                ChangeKind::Create | ChangeKind::Update => {
+                    let kind = change.kind.name();
+                    tracing::info!(source = name, "{kind} {}: {details}", change.subject);
+                }
+                ChangeKind::Blocked(why) => {
+                    tracing::warn!(source = name, "{} is not as configured: {why} ({details})", change.subject);
+                }
+            }
+        }
+        *declared = true;
+    }
+    let arrivals = running.source.next().await?;
+    if !arrivals.is_empty() {
+        capture_arrivals(app, running, arrivals).await?;
+    }
+    Ok(())
 }
 
 async fn looks(live: &Live, name: &str, running: &Running) {
@@ -171,29 +194,30 @@ async fn leads(app: &App) -> bool {
     app.store.lead().await.unwrap_or(false)
 }
 
-async fn relays(name: &str, running: &Running) {
-    let Some(Ok(relay)) = &running.relay else { return };
+/// Runs a duty until it stops by itself.
+async fn works(live: &Live, name: &str, running: &Running, duty: &dyn Duty) {
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
-    while !relay.is_stopping() {
-        match relay.tick().await {
-            Ok(worked) => {
-                running.worked(&worked);
+    let doing = duty.name();
+    loop {
+        if duty.is_leader_only() && !leads(&live.app()).await {
+            tokio::time::sleep(FOLLOW).await;
+            continue;
+        }
+        match duty.run_once().await {
+            Ok(()) => {
                 backoff.worked();
-                told.worked(name, "the relay");
-                tokio::select! {
-                    () = relay.wait(&worked) => {}
-                    () = relay.stopped() => {}
-                }
+                told.worked(name, doing);
+                running.note(|so_far| {
+                    so_far.problems.remove(doing);
+                });
             }
             Err(SourceError::Stopped(_)) => return,
             Err(error) => {
-                told.failed(name, "the relay", &error);
-                running.note(|so_far| so_far.relay_problem = Some(error.to_string()));
-                let pause = backoff.failed();
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    () = relay.stopped() => {}
-                }
+                told.failed(name, doing, &error);
+                running.note(|so_far| {
+                    so_far.problems.insert(doing, error.to_string());
+                });
+                tokio::time::sleep(backoff.failed()).await;
             }
         }
     }

@@ -97,7 +97,8 @@ impl Secret {
         Secret(text.into())
     }
 
-    pub(super) fn reveal(&self) -> &str {
+    /// The text itself, for whoever connects or compares.
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use futures_util::future::{Fuse, FusedFuture};
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use lazaret_core::attempt::LetterError;
@@ -25,8 +26,8 @@ use super::config::RelayConfig;
 use super::table::Table;
 use super::tries::TryLog;
 use super::{Outbox, locked, now};
-use crate::SourceError;
 use crate::sink::{Sink, Sunk};
+use crate::{Duty, SourceError};
 use claim::{Aggregate, Batch, Claimed};
 pub use refused::RefusedRow;
 use refused::RefusedRows;
@@ -52,6 +53,7 @@ pub struct Relay {
     /// KiB of large bodies that may be in memory.
     large_bodies: Semaphore,
     stopping: watch::Sender<bool>,
+    so_far: Mutex<Worked>,
 }
 
 /// What one tick did.
@@ -118,6 +120,7 @@ impl Worked {
         self.released += more.released;
         self.lost += more.lost;
         self.refused += more.refused;
+        self.taken_back += more.taken_back;
         self.is_partial |= more.is_partial;
     }
 }
@@ -140,6 +143,7 @@ impl Relay {
             refused: Mutex::default(),
             large_bodies: Semaphore::new(limits::RELAY_LARGE_BODIES_KIB_MAX as usize),
             stopping: watch::Sender::new(false),
+            so_far: Mutex::default(),
         })
     }
 
@@ -304,19 +308,13 @@ impl Relay {
         self.sink.as_ref()
     }
 
-    /// Begins no further delivery: the next outcomes are those of deliveries under way. For a shutdown.
-    pub fn stop(&self) {
-        self.stopping.send_replace(true);
-    }
-
-    pub fn is_stopping(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
-    /// Waits until somebody asks for the end.
-    pub async fn stopped(&self) {
-        // The sender is here as long as the wait lasts.
-        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    /// What was done since the start.
+    pub fn so_far(&self) -> Worked {
+        *locked(&self.so_far)
     }
 
     /// Rows that the database refuses to change, with its reason.
@@ -391,6 +389,49 @@ impl Relay {
             Go::On => Ok(()),
             Go::Die => Err(SourceError::Stopped(point.name())),
         }
+    }
+}
+
+#[async_trait]
+impl Duty for Relay {
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    fn is_leader_only(&self) -> bool {
+        // Claims keep the relays of several instances apart.
+        false
+    }
+
+    async fn run_once(&self) -> Result<(), SourceError> {
+        if self.is_stopping() {
+            return Err(SourceError::Stopped("the end"));
+        }
+        let worked = self.tick().await?;
+        locked(&self.so_far).add(&worked);
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            () = self.wait(&worked) => {}
+            // The sender is here as long as the wait lasts.
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let so_far = self.so_far();
+        vec![
+            ("delivered", so_far.delivered),
+            ("retried", so_far.retried),
+            ("died", so_far.died),
+            ("taken_back", so_far.taken_back),
+        ]
+    }
+
+    /// Begins no further delivery; the outcomes of those under way are recorded.
+    fn stop(&self) -> bool {
+        self.stopping.send_replace(true);
+        true
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use lazaret_sources::Duty;
 use lazaret_sources::outbox::{Order, RelayConfig};
 use lazaret_sources::sink::{Delivery, Sink, Sunk};
 
