@@ -1,5 +1,6 @@
 //! A worker that dies at the worst moment: every message is handled or a dead letter, and no dead letter is there twice.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -129,4 +130,43 @@ async fn the_environment_sets_the_number_of_retries_and_the_version() {
     assert_eq!((death.deliveries, death.reason), (Some(1), Some(DeathReason::Exhausted)));
     assert_eq!(death.service_version.as_deref(), Some("7.1.0"));
     drop(child);
+}
+
+#[tokio::test]
+async fn nothing_is_lost_or_buried_twice_while_the_server_is_killed_again_and_again() {
+    const MESSAGES: u64 = 200;
+    for version in Version::ALL {
+        let mut rig = Rig::start(version).await;
+        rig.create_consumer(pull::Config { ack_wait: Duration::from_secs(2), ..billing() }).await;
+        for n in 1..=MESSAGES {
+            rig.publish(if n % 20 == 0 { "nonsense" } else { "12" }).await;
+        }
+        let (handled, mut events) = unbounded_channel();
+        let running = Running::start(rig.worker().concurrency(4), move |delivery| {
+            let handled = handled.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                handled.send(delivery.sequence())?;
+                if delivery.payload().as_ref() == b"nonsense" { Err(invalid()) } else { Ok(()) }
+            }
+        });
+        let mut seen = BTreeSet::new();
+        for kill_after in [30, 80, 130] {
+            while seen.len() < kill_after {
+                seen.insert(next(&mut events).await);
+            }
+            rig.server.kill();
+            rig.server.start_again();
+        }
+        while seen.len() < usize::try_from(MESSAGES).unwrap() {
+            seen.insert(next(&mut events).await);
+        }
+        rig.wait_until_connected().await;
+        rig.wait_until_idle().await;
+        let letters = rig.dead_letters(10).await;
+        let dead: BTreeSet<u64> =
+            letters.iter().map(|letter| death(letter).origin.unwrap().sequence).collect();
+        assert_eq!(dead, (1..=10).map(|n| n * 20).collect(), "{version:?}");
+        running.stop().await;
+    }
 }
