@@ -79,7 +79,6 @@ impl Failure {
 }
 
 impl<E: Error + 'static> From<E> for Failure {
-    #[track_caller]
     fn from(error: E) -> Failure {
         let failure = Failure::from_dyn(std::any::type_name::<E>(), &error);
         let backtrace = Backtrace::capture();

@@ -13,8 +13,6 @@
 //! any stream on `dlq.>` keeps the dead letters.
 //!
 //! ```no_run
-//! # #[cfg(feature = "jetstream")]
-//! # mod example {
 //! use lazaret_worker::jetstream::{Delivery, Worker};
 //! use lazaret_worker::{ErrorClass, Failure};
 //!
@@ -39,7 +37,6 @@
 //!         .await?;
 //!     Ok(())
 //! }
-//! # }
 //! ```
 //!
 //! # Environment

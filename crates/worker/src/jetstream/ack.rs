@@ -10,8 +10,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 /// For the server to confirm an answer.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
-/// An answer that was not confirmed is sent again; the server takes it once.
-const TRIES: u32 = 3;
+/// An answer that was not confirmed is sent again; the server takes it once. Together they outlast a restart of the server.
+const TRIES: u32 = 6;
+
+/// Between two of them: a server that has no leader refuses at once.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Signs of life for each time that the server waits for one.
 const SIGNS_PER_WAIT: u32 = 3;
@@ -31,14 +34,27 @@ pub(crate) struct Acker {
 impl Acker {
     /// Answers, and returns true when the server has confirmed it.
     pub(crate) async fn answer(&self, kind: AckKind) -> bool {
-        for _ in 0..TRIES {
-            let request = Request::new().payload(kind.into()).timeout(Some(CONFIRM_MAX));
-            match self.client.send_request(self.subject.clone(), request).await {
-                Ok(_) => return true,
-                Err(error) => tracing::debug!("{kind:?} was not confirmed: {error}"),
+        for tried in 1..=TRIES {
+            if self.try_answer(kind).await {
+                return true;
+            }
+            if tried < TRIES {
+                tokio::time::sleep(PAUSE).await;
             }
         }
         false
+    }
+
+    /// Answers once, and returns true when the server has confirmed it.
+    pub(crate) async fn try_answer(&self, kind: AckKind) -> bool {
+        let request = Request::new().payload(kind.into()).timeout(Some(CONFIRM_MAX));
+        match self.client.send_request(self.subject.clone(), request).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::debug!("{kind:?} was not confirmed: {error}");
+                false
+            }
+        }
     }
 
     /// Does `work` and tells the server meanwhile that it is going on. Also returns whether the server may have stopped
@@ -63,10 +79,12 @@ impl Acker {
                     if heard_at.elapsed() > self.wait {
                         lapse = Lapse::Possible;
                     }
-                    let sent = self.client.publish(self.subject.clone(), AckKind::Progress.into()).await;
-                    // What is sent while disconnected arrives late, if at all.
-                    if sent.is_ok() && self.client.connection_state() == State::Connected {
-                        heard_at = Instant::now();
+                    // What is sent while disconnected waits in the client, and when that is full, we do.
+                    if self.client.connection_state() == State::Connected {
+                        let sent = self.client.publish(self.subject.clone(), AckKind::Progress.into()).await;
+                        if sent.is_ok() {
+                            heard_at = Instant::now();
+                        }
                     }
                 }
             }

@@ -114,7 +114,7 @@ impl Job {
 
     /// Lets another worker have the message at once.
     pub(crate) async fn give_back(&self) {
-        self.acker.answer(AckKind::Nak(None)).await;
+        self.acker.try_answer(AckKind::Nak(None)).await;
     }
 
     /// Runs the handler in a task of its own: a panic ends that task alone, and dropping the job aborts it.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::{Client, Message, StatusCode, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
@@ -115,7 +116,9 @@ impl Pulls {
         self.paused_until = self.paused_until.filter(|until| now < *until);
         let requested: usize = self.requests.iter().map(|request| request.missing).sum();
         let batch = wanted.saturating_sub(requested).min(self.bound.batch_max.unwrap_or(usize::MAX));
-        if batch == 0 || self.paused_until.is_some() {
+        // What is requested while disconnected would be sent all at once later, and answered with far too many messages.
+        let is_connected = self.client.connection_state() == State::Connected;
+        if batch == 0 || self.paused_until.is_some() || !is_connected {
             return Ok(());
         }
         let expires = self.bound.expires_max.map_or(EXPIRES, |max| max.min(EXPIRES));
@@ -125,7 +128,6 @@ impl Pulls {
             .publish_with_reply(self.bound.next_subject.clone(), self.inbox.clone(), body.into())
             .await;
         if published.is_err() {
-            // The client takes requests even while it reconnects, unless it was closed.
             return Err(Pulled::Closed);
         }
         self.requests.push_back(Request { missing: batch, until: now + expires + GRACE });
@@ -135,7 +137,7 @@ impl Pulls {
     fn wakes_at(&self, wanted: usize) -> Instant {
         let next = self.requests.iter().map(|request| request.until).chain(self.paused_until).min();
         next.unwrap_or_else(|| {
-            // Without a request only what was requested before can come.
+            // Nothing can come; look again whether requests are possible.
             let idle = if wanted == 0 { EXPIRES } else { REFUSED_PAUSE };
             Instant::now() + idle
         })

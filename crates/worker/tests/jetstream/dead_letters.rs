@@ -40,6 +40,23 @@ async fn a_dead_letter_that_no_stream_takes_is_not_lost() {
 }
 
 #[tokio::test]
+async fn a_dead_letter_that_no_stream_takes_on_the_last_delivery_is_left_to_the_advisory() {
+    for version in Version::ALL {
+        let rig = Rig::bare(Options { version, ..Options::default() }, ConnectOptions::new()).await;
+        rig.create_stream("ORDERS", "orders.>").await;
+        rig.create_stream("ADVISORIES", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>").await;
+        rig.create_consumer(pull::Config { max_deliver: 1, ..billing() }).await;
+        let running = Running::start(rig.worker(), |_| async { Err(invalid()) });
+        rig.publish("nonsense").await;
+        let advisories = rig.wait_for_messages("ADVISORIES", 1).await;
+        let advisory: serde_json::Value = serde_json::from_slice(&advisories[0].payload).unwrap();
+        assert_eq!((&advisory["stream_seq"], &advisory["consumer"]), (&1.into(), &"billing".into()));
+        assert_eq!(rig.messages("ORDERS").await[0].payload.as_ref(), b"nonsense");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn the_servers_limit_of_deliveries_counts_where_it_is_lower() {
     let rig = Rig::start(Version::Current).await;
     rig.create_consumer(pull::Config { max_deliver: 2, ..billing() }).await;

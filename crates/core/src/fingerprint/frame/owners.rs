@@ -77,5 +77,12 @@ mod tests {
         let dotnet = |function| origin(Language::DotNet, Frame { function, place: "", package: "" });
         assert_eq!(dotnet("Npgsql.NpgsqlCommand.ExecuteReader"), Origin::Library);
         assert_eq!(dotnet("Googler.Orders.Save"), Origin::InApp);
+        // The worker library converts every error that a handler returns: it is where none of them comes from.
+        let rust = |function| origin(Language::Rust, Frame { function, place: "", package: "" });
+        assert_eq!(
+            rust("<lazaret_worker::failure::Failure as core::convert::From<E>>::from"),
+            Origin::Library
+        );
+        assert_eq!(rust("billing::bill::{{closure}}"), Origin::InApp);
     }
 }
