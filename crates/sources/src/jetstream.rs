@@ -15,10 +15,12 @@ mod link;
 mod metrics;
 mod publish;
 mod pull;
+mod receipts;
 mod redrive;
 mod sampling;
 mod sweep;
 mod topology;
+mod unreadable;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,6 +35,7 @@ use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
 pub use config::{Auth, JetStreamConfig, Scope, Secret, Tls, WatchedConsumer};
 use link::{Link, locked};
+pub use receipts::{WorkerReceipt, captured_id};
 pub use sampling::Sampling;
 pub use sweep::{Suspected, Sweep};
 

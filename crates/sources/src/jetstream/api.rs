@@ -2,8 +2,9 @@
 //! their headers as they are.
 
 use std::fmt::Write as _;
+use std::str::FromStr as _;
 
-use async_nats::RequestErrorKind;
+use async_nats::{HeaderName, RequestErrorKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub(super) struct StoredMessage {
     pub time: Time,
     /// In their order; values as they are, UTF-8 or not.
     pub headers: Vec<(String, Bytes)>,
+    /// Whether the client can read the headers when the message is delivered: it drops the connection otherwise.
+    pub is_readable: bool,
     pub body: Bytes,
 }
 
@@ -154,11 +157,13 @@ impl Link {
                 None => Some(Vec::new()),
                 Some(text) => STANDARD.decode(text.as_str()?).ok(),
             };
+            let block = bytes("hdrs")?;
             Some(StoredMessage {
                 subject: message.get("subject")?.as_str()?.to_owned(),
                 sequence: message.get("seq")?.as_u64()?,
                 time: Time::parse(message.get("time")?.as_str()?).ok()?,
-                headers: headers(&bytes("hdrs")?),
+                headers: headers(&block),
+                is_readable: is_readable(&block),
                 body: bytes("data")?.into(),
             })
         };
@@ -354,6 +359,16 @@ fn headers(block: &[u8]) -> Vec<(String, Bytes)> {
     headers
 }
 
+/// Whether every line of a header block is UTF-8 with a name that the client takes.
+fn is_readable(block: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(block) else { return false };
+    let mut lines = text.lines().skip(1).filter(|line| !line.is_empty());
+    lines.all(|line| {
+        line.starts_with(char::is_whitespace)
+            || line.split_once(':').is_some_and(|(name, _)| HeaderName::from_str(name).is_ok())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,6 +400,8 @@ mod tests {
                 .into();
         assert_eq!(read, expected);
         assert!(headers(b"").is_empty());
+        assert!(is_readable(b"") && is_readable(b"NATS/1.0\r\nA: 1\r\n\r\n"));
+        assert!(!is_readable(block) && !is_readable(b"NATS/1.0\r\nno colon\r\n\r\n"));
     }
 
     #[test]

@@ -148,8 +148,12 @@ impl Bridge {
         }
         let info = self.jetstream.stream(&advisory.stream).await?;
         let message = self.jetstream.link.message(&advisory.stream, advisory.sequence).await?;
-        // A stream of the same name that was created later may have another message at this sequence.
-        let message = message.filter(|message| advisory.at.is_none_or(|at| message.time <= at));
+        // A stream of the same name that was created later may have another message at this sequence. Nodes of a cluster have
+        // clocks of their own.
+        let is_later = |message: &StoredMessage| {
+            advisory.at.is_some_and(|at| message.time.since(at) > limits::CLOCK_OFF_MS_MAX)
+        };
+        let message = message.filter(|message| !is_later(message));
         self.pass(BridgePoint::Fetched)?;
         let created = info.and_then(|info| info.created()).unwrap_or_default();
         let death = advisory.death(created, message.as_ref());

@@ -13,6 +13,7 @@ use super::exhausted::Exhausted;
 use super::letter::{DeadLetter, sorted_headers};
 use super::link::{locked, now};
 use super::pull::{AckSubject, Delivered};
+use super::unreadable::LOSSES_MIN;
 use crate::{Arrival, Receipt, SourceError, SourceHealth};
 
 /// How often the rest of a letter that cannot be stored is doubled.
@@ -25,6 +26,8 @@ pub(super) struct Captures {
     handed: HashMap<Receipt, Option<Time>>,
     looked_at: Option<Time>,
     depth: Option<u64>,
+    /// Lost connections in a row.
+    losses: u32,
     /// How many messages the dead-letter stream had at some moments.
     sizes: VecDeque<(Instant, u64)>,
 }
@@ -32,8 +35,9 @@ pub(super) struct Captures {
 pub(super) async fn next(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
     let answer = arrivals(jetstream).await;
     jetstream.link.note(answer.as_ref().err());
-    let arrivals = answer?;
     let mut captures = locked(&jetstream.captures);
+    captures.losses = if answer.is_ok() { 0 } else { captures.losses.saturating_add(1) };
+    let arrivals = answer?;
     if arrivals.is_empty() {
         captures.looked_at = Some(now());
         // What was not acknowledged by now is offered again.
@@ -47,6 +51,9 @@ pub(super) async fn next(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceEr
 async fn arrivals(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
     let config = &jetstream.config;
     measure(jetstream).await?;
+    if locked(&jetstream.captures).losses >= LOSSES_MIN {
+        jetstream.replace_unreadable().await?;
+    }
     let wait = Duration::from_millis(limits::SOURCE_NEXT_MS_MAX);
     let durable = config.capture_durable();
     let pulled =

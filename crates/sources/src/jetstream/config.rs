@@ -21,7 +21,7 @@ pub struct JetStreamConfig {
     pub scope: Scope,
     /// The dead-letter stream, which captures `dlq.>`.
     pub dlq_stream: String,
-    /// The stream that keeps advisories until they are bridged.
+    /// The stream that keeps advisories until they are bridged, and receipts of workers.
     pub advisory_stream: String,
     /// The stream that keeps acknowledgement metrics while letters are redriven.
     pub metrics_stream: String,
@@ -164,6 +164,11 @@ impl JetStreamConfig {
     /// The durable consumer that bridges advisories.
     pub(super) fn bridge_durable(&self) -> String {
         format!("lazaret-{}-bridge", durable_part(&self.name))
+    }
+
+    /// The durable consumer that takes the receipts of workers.
+    pub(super) fn receipts_durable(&self) -> String {
+        format!("lazaret-{}-receipts", durable_part(&self.name))
     }
 
     /// Says everything that is wrong and can be known without a connection.

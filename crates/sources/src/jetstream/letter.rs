@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use super::api::StoredMessage;
 use super::config::JetStreamConfig;
 use super::publish::append;
+use super::receipts::captured_id;
 
 /// Says why the letter has no body.
 const BODY_GONE: &str = "Lazaret-Body-Gone";
@@ -44,8 +45,7 @@ pub(super) fn copy_headers(
         let kept = broker::dead_letter_header(name);
         let is_kept = std::str::from_utf8(value).is_ok_and(|value| append(&mut headers, &kept, value));
         if !is_kept {
-            let value = format!("{}={}", broker::escape_text(name), STANDARD.encode(value));
-            append(&mut headers, BINARY_HEADER, &value);
+            append_binary(&mut headers, name, value);
         }
     }
     if let Some(origin) = &death.origin {
@@ -58,6 +58,26 @@ pub(super) fn copy_headers(
         append(&mut headers, name, &value);
     }
     headers
+}
+
+/// The headers of a dead letter that the client could not read, as it can.
+pub(super) fn readable_headers(unreadable: &StoredMessage, place: &StreamOrigin) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &unreadable.headers {
+        if name.eq_ignore_ascii_case(broker::MESSAGE_ID) {
+            continue;
+        }
+        if !std::str::from_utf8(value).is_ok_and(|value| append(&mut headers, name, value)) {
+            append_binary(&mut headers, name, value);
+        }
+    }
+    append(&mut headers, broker::MESSAGE_ID, &format!("readable:{}", place.message_id()));
+    headers
+}
+
+fn append_binary(headers: &mut HeaderMap, name: &str, value: &[u8]) {
+    let value = format!("{}={}", broker::escape_text(name), STANDARD.encode(value));
+    append(headers, BINARY_HEADER, &value);
 }
 
 /// A message as the dead-letter stream delivers it.
@@ -299,11 +319,13 @@ impl Whence {
 
 /// Stream, creation time and sequence; of a message whose origin is not known, its place in the dead-letter stream.
 fn message_id(whence: &Whence, place: &StreamOrigin) -> String {
-    let (stream, created, sequence) = match (&whence.stream, whence.stream_created, whence.sequence) {
-        (Some(stream), created, Some(sequence)) => (stream, created.unwrap_or_default(), sequence),
-        _ => (&place.stream, place.stream_created, place.sequence),
-    };
-    format!("{}:{}:{sequence}", broker::escape_token(stream).replace(':', "%3A"), created.ms())
+    let (Some(stream), Some(sequence)) = (&whence.stream, whence.sequence) else { return captured_id(place) };
+    captured_id(&StreamOrigin {
+        stream: stream.clone(),
+        stream_created: whence.stream_created.unwrap_or_default(),
+        sequence,
+        consumer: String::new(),
+    })
 }
 
 /// Our own letter, life and redrive, as a redriven message carries them.

@@ -131,14 +131,23 @@ impl JetStream {
             }
             Err(PublishError::NotConnected(error)) => Sent::Unsent(error.to_string()),
             Err(PublishError::Unknown(why)) => Sent::Unknown(why),
-            Err(PublishError::NoStream) => {
-                refused("NoStream", None, format!("no stream captures {}", origin.subject))
-            }
+            Err(PublishError::NoStream) => self.no_stream(&origin.subject).await,
             Err(PublishError::TooLarge) => {
                 let why = "the message and its headers are larger than the server allows (max_payload)";
                 refused("MessageTooLarge", None, why.to_owned())
             }
             Err(PublishError::Refused { code, why }) => refused("StreamRefused", code, why),
+        }
+    }
+
+    /// Nobody listened: there is no such stream, or it has no leader at this moment. Nothing was stored in either case.
+    async fn no_stream(&self, subject: &str) -> Sent {
+        match self.link.streams_on(subject).await {
+            Ok(streams) if streams.is_empty() => {
+                refused("NoStream", None, format!("no stream captures {subject}"))
+            }
+            Ok(_) => Sent::Unsent(format!("the stream that captures {subject} has no leader")),
+            Err(error) => Sent::Unsent(error.to_string()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The topology that is configured against the one that is there: our streams and durable consumers, and the retry policy of the
 //! watched consumers. Of an application's consumer nothing but `max_deliver` and `backoff` is ever changed.
 
+use lazaret_core::broker::RECEIPTS_SUBJECT;
 use lazaret_core::limits;
 use serde_json::{Map, Value, json};
 
@@ -51,7 +52,7 @@ fn advisory_subjects(config: &JetStreamConfig) -> Vec<String> {
             })
             .collect(),
     };
-    subjects.push(format!("{SAMPLING}.>"));
+    subjects.extend([format!("{SAMPLING}.>"), RECEIPTS_SUBJECT.to_owned()]);
     subjects
 }
 
@@ -76,7 +77,7 @@ fn streams(config: &JetStreamConfig) -> Vec<Value> {
     };
     let mut streams = vec![
         kept(&config.dlq_stream, vec![DEAD_LETTERS.to_owned()], config.duplicate_window_ms),
-        // Advisories carry no message id.
+        // Advisories carry no message id; receipts do.
         kept(&config.advisory_stream, advisory_subjects(config), 120_000),
     ];
     let metrics = metric_subjects(config);
@@ -102,6 +103,7 @@ fn own_consumers(config: &JetStreamConfig) -> Vec<(String, Value)> {
     vec![
         (config.dlq_stream.clone(), durable(config.capture_durable(), DEAD_LETTERS)),
         (config.advisory_stream.clone(), durable(config.bridge_durable(), "$JS.EVENT.ADVISORY.CONSUMER.>")),
+        (config.advisory_stream.clone(), durable(config.receipts_durable(), RECEIPTS_SUBJECT)),
     ]
 }
 

@@ -89,6 +89,80 @@ async fn a_server_that_is_killed_again_and_again_loses_no_letter() {
     }
 }
 
+/// Publishes with headers that are not UTF-8, which no careful client does.
+async fn publish_raw(app: &NatsApp, subject: &str, header: &[u8], body: &str) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let port = app.server.lock().unwrap().port();
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let block = [b"NATS/1.0\r\n", header, b"\r\n\r\n"].concat();
+    let (head, all) = (block.len(), block.len() + body.len());
+    let mut sent =
+        format!("CONNECT {{\"headers\":true,\"verbose\":false}}\r\nHPUB {subject} {head} {all}\r\n")
+            .into_bytes();
+    sent.extend_from_slice(&block);
+    sent.extend_from_slice(format!("{body}\r\nPING\r\n").as_bytes());
+    stream.write_all(&sent).await.unwrap();
+    let mut heard = Vec::new();
+    while !heard.windows(4).any(|window| window == b"PONG") {
+        assert!(stream.read_buf(&mut heard).await.unwrap() > 0, "{}", String::from_utf8_lossy(&heard));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_are_not_text_are_kept_and_block_nothing() {
+    use lazaret_core::header::HeaderValue;
+    for version in Version::ALL {
+        let app = NatsApp::start(version).await;
+        let source = app.source();
+        // One of the application's messages, through the bridge, and one straight to the dead-letter stream.
+        publish_raw(&app, "orders.new", b"Raw: \xff\xfe\r\nTag: one", "bridged").await;
+        publish_raw(&app, "dlq.ORDERS.worker", b"Raw: \xff\xfe\r\nTag: one", "direct").await;
+        app.publish("dlq.ORDERS.worker", HeaderMap::new(), "good").await;
+        exhaust_raw(&app).await;
+        bridge_until(&app, &Bridge::new(app.source()), 3).await;
+        let (until, mut got) = (Instant::now() + WAIT_MAX, std::collections::BTreeMap::new());
+        while got.len() < 3 {
+            assert!(Instant::now() < until, "{:?}", got.keys());
+            let Ok(arrivals) = source.next().await else { continue };
+            for arrival in arrivals {
+                if source.ack(&[arrival.receipt.clone()]).await.is_ok() {
+                    got.insert(arrival.captured.envelope.body().to_vec(), arrival.captured);
+                }
+            }
+        }
+        for body in ["bridged", "direct"] {
+            let headers = got[body.as_bytes()].envelope.headers();
+            assert!(
+                headers.contains(&("Raw".to_owned(), HeaderValue::RawText(vec![0xff, 0xfe].into()))),
+                "{headers:?}"
+            );
+            assert!(
+                headers.contains(&("Tag".to_owned(), HeaderValue::Text("one".to_owned()))),
+                "{headers:?}"
+            );
+        }
+        assert_eq!(app.count("DLQ").await, 3);
+    }
+}
+
+/// Lets a message that no client of ours can read exhaust its deliveries: each delivery costs the connection.
+async fn exhaust_raw(app: &NatsApp) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let port = app.server.lock().unwrap().port();
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let next = "$JS.API.CONSUMER.MSG.NEXT.ORDERS.worker";
+    let request = "{\"batch\":5,\"expires\":8000000000}";
+    let sent = format!(
+        "CONNECT {{\"headers\":true,\"verbose\":false}}\r\nSUB in 1\r\nPUB {next} in {}\r\n{request}\r\n",
+        request.len()
+    );
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut heard = vec![0; 64 * 1024];
+    // Nothing is acknowledged: the server delivers until it gives up.
+    let listening = async { while stream.read(&mut heard).await.unwrap() > 0 {} };
+    tokio::time::timeout(Duration::from_secs(7), listening).await.unwrap_err();
+}
+
 /// The application's own connection comes back at its own pace.
 async fn wait_for_client(app: &NatsApp) {
     let until = Instant::now() + WAIT_MAX;

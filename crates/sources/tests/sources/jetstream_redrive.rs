@@ -202,3 +202,35 @@ async fn a_terminated_redrive_is_no_success() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receipts_of_workers_are_handed_over_until_they_are_acknowledged() {
+    use lazaret_core::broker::{RECEIPTS_SUBJECT, Receipt};
+    use lazaret_sources::jetstream::captured_id;
+    for version in Version::ALL {
+        let app = NatsApp::start(version).await;
+        let source = app.source();
+        let at = Time::from_ms(1_763_175_600_000);
+        let late = Receipt::Late(app.origin(7));
+        app.publish(RECEIPTS_SUBJECT, HeaderMap::new(), "{\"outcome\": \"failed\"}").await;
+        app.publish(RECEIPTS_SUBJECT, HeaderMap::new(), &late.json(at)).await;
+        for _ in 0..2 {
+            let (until, mut receipts) = (Instant::now() + WAIT_MAX, Vec::new());
+            while receipts.is_empty() {
+                assert!(Instant::now() < until, "the receipt does not come");
+                receipts = source.next_receipts().await.unwrap();
+            }
+            assert_eq!((receipts.len(), &receipts[0].receipt, receipts[0].at), (1, &late, Some(at)));
+        }
+        assert_eq!(captured_id(&app.origin(7)), app.message_id(7));
+        let receipts = loop {
+            let receipts = source.next_receipts().await.unwrap();
+            if !receipts.is_empty() {
+                break receipts;
+            }
+        };
+        source.ack(&[receipts[0].ack.clone()]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(app.config.ack_wait_ms)).await;
+        assert_eq!(source.next_receipts().await.unwrap(), []);
+    }
+}

@@ -1,0 +1,57 @@
+//! Receipts of workers: their word that a redriven message succeeded, or one that may have been taken for dead.
+
+use std::time::Duration;
+
+use lazaret_core::broker;
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
+use super::JetStream;
+use crate::{Receipt, SourceError};
+
+/// A worker's word that the work of a message is done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkerReceipt {
+    pub receipt: broker::Receipt,
+    /// When the work was done, as the worker says.
+    pub at: Option<Time>,
+    /// What it is acknowledged by (`Source::ack`) once it was taken into account.
+    pub ack: Receipt,
+}
+
+impl JetStream {
+    /// Waits for receipts of workers, for some seconds at most. All instances share them; what is not acknowledged comes again.
+    pub async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
+        let wait = Duration::from_millis(limits::SOURCE_NEXT_MS_MAX);
+        let durable = self.config.receipts_durable();
+        let pulled = self
+            .link
+            .pull(&self.config.advisory_stream, &durable, limits::JETSTREAM_MESSAGES_MAX, wait)
+            .await?;
+        let mut receipts = Vec::with_capacity(pulled.len());
+        for delivered in pulled {
+            let body = String::from_utf8_lossy(&delivered.message.payload);
+            match broker::Receipt::parse(&body) {
+                Some((receipt, at)) => {
+                    receipts.push(WorkerReceipt { receipt, at, ack: Receipt::new(delivered.ack.subject) });
+                }
+                None => {
+                    tracing::warn!(
+                        source = self.config.name,
+                        "message {} on {} is not the receipt of a success and is dropped",
+                        delivered.ack.stream_sequence,
+                        broker::RECEIPTS_SUBJECT
+                    );
+                    self.link.double_ack(&delivered.ack.subject).await?;
+                }
+            }
+        }
+        Ok(receipts)
+    }
+}
+
+/// The id under which a message is captured: what a late receipt is matched by, with its consumer as the subscriber.
+pub fn captured_id(origin: &broker::StreamOrigin) -> String {
+    let stream = broker::escape_token(&origin.stream).replace(':', "%3A");
+    format!("{stream}:{}:{}", origin.stream_created.ms(), origin.sequence)
+}
