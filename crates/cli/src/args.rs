@@ -21,6 +21,7 @@ use crate::commands::holds::HoldsArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::incident::IncidentCommand;
 use crate::commands::incidents::IncidentsArgs;
+use crate::commands::jetstream::JetStreamCommand;
 use crate::commands::jobs::JobsCommand;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::ls::LsArgs;
@@ -303,6 +304,9 @@ pub enum Command {
     /// Make the table of an outbox, or print how it is made
     #[command(subcommand)]
     Outbox(OutboxCommand),
+    /// Declare the streams, consumers and retry policies of a JetStream source
+    #[command(subcommand, name = "jetstream")]
+    JetStream(JetStreamCommand),
     /// Look for what is wrong with the server and its sources, and say what to do
     Doctor(DoctorArgs),
     /// Write letters whole, one JSON line each, to a file or stdout

@@ -14,6 +14,7 @@ pub mod holds;
 pub mod import;
 pub mod incident;
 pub mod incidents;
+pub mod jetstream;
 pub mod jobs;
 pub mod ledger;
 pub mod ls;
@@ -79,6 +80,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Workers(args) => workers::run(args, &client()?, screen).await,
         Command::Sources(args) => sources::run(args, &client()?, screen).await,
         Command::Outbox(command) => outbox::run(command, screen).await,
+        Command::JetStream(command) => jetstream::run(command, screen).await,
         Command::Doctor(args) => doctor::run(args, &client()?, screen).await,
         Command::Export(args) => export::run(args, &client()?, screen).await,
         Command::Import(args) => import::run(args, &client()?, screen).await,

@@ -15,6 +15,25 @@ pub struct Source {
     pub pending: u64,
     pub address: Option<String>,
     pub outbox: Option<Outbox>,
+    #[serde(default)]
+    pub connection: Option<Connection>,
+    #[serde(default)]
+    pub duties: Vec<Duty>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Connection {
+    pub connected: bool,
+    pub last_error: Option<String>,
+    pub captured: u64,
+    pub depth: Option<u64>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct Duty {
+    pub name: String,
+    pub problem: Option<String>,
 }
 
 #[derive(Deserialize, Debug)]

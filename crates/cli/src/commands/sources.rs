@@ -85,8 +85,11 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let sources: Sources = answer.read()?;
     screen.table(&table(&sources.items))?;
     for source in &sources.items {
-        let Some(outbox) = &source.outbox else { continue };
         let name = escape::line(&source.name);
+        let Some(outbox) = &source.outbox else {
+            notes(source, &name, screen);
+            continue;
+        };
         if let Some(error) = outbox.last_error.as_deref().filter(|_| !outbox.connected) {
             screen.note(&format!("{name}: {}", escape::line(error)));
         }
@@ -108,6 +111,22 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// What is wrong with a broker.
+fn notes(source: &Source, name: &str, screen: &mut Screen) {
+    let Some(connection) = &source.connection else { return };
+    if let Some(error) = connection.last_error.as_deref().filter(|_| !connection.connected) {
+        screen.note(&format!("{name}: {}", escape::line(error)));
+    }
+    for duty in &source.duties {
+        if let Some(problem) = &duty.problem {
+            screen.note(&format!("the {} of {name}: {}", escape::line(&duty.name), escape::line(problem)));
+        }
+    }
+    if let Some(depth) = connection.depth.filter(|depth| *depth > 0) {
+        screen.note(&format!("{name}: {} to be captured", moment::letters(depth)));
+    }
+}
+
 fn table(sources: &[Source]) -> Table {
     let mut table = Table::new(vec![
         Column::cut_to("SOURCE", 12),
@@ -123,12 +142,14 @@ fn table(sources: &[Source]) -> Table {
         let outbox = source.outbox.as_ref();
         let (state, paint) = state(source);
         let relay = outbox.and_then(|outbox| outbox.relay.as_ref());
+        let connection = source.connection.as_ref();
+        let captured = outbox.map(|outbox| outbox.captured).or(connection.map(|it| it.captured));
         table.row(vec![
             Cell::painted(&source.name, Some(Paint::Bold)),
             source.kind.as_str().into(),
             Cell::painted(&state, paint),
             moment::count(source.pending).into(),
-            outbox.map(|outbox| moment::count(outbox.captured)).unwrap_or_default().into(),
+            captured.map(moment::count).unwrap_or_default().into(),
             relay.map(|relay| moment::count(relay.delivered)).unwrap_or_default().into(),
             source.governance.as_str().into(),
             source.address.clone().unwrap_or_default().into(),
@@ -139,7 +160,7 @@ fn table(sources: &[Source]) -> Table {
 
 fn state(source: &Source) -> (String, Option<Paint>) {
     match &source.outbox {
-        None => ("open".to_owned(), None),
+        None => broker_state(source),
         Some(outbox) if !outbox.connected && outbox.last_error.is_some() => {
             ("away".to_owned(), Some(Paint::Red))
         }
@@ -152,6 +173,19 @@ fn state(source: &Source) -> (String, Option<Paint>) {
         Some(outbox) if outbox.vanished > 0 => ("rows gone".to_owned(), Some(Paint::Yellow)),
         Some(_) => ("connected".to_owned(), Some(Paint::Green)),
     }
+}
+
+fn broker_state(source: &Source) -> (String, Option<Paint>) {
+    let (state, paint) = match &source.connection {
+        None => ("open", None),
+        Some(connection) if !connection.connected && connection.last_error.is_some() => {
+            ("away", Some(Paint::Red))
+        }
+        Some(connection) if !connection.connected => ("connecting", Some(Paint::Yellow)),
+        Some(_) if source.duties.iter().any(|duty| duty.problem.is_some()) => ("degraded", Some(Paint::Red)),
+        Some(_) => ("connected", Some(Paint::Green)),
+    };
+    (state.to_owned(), paint)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Sources: what is configured, how each stands, and what a look from outside finds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use lazaret_core::lifecycle::Status;
-use lazaret_sources::outbox::{PutBack, RelayConfig};
-use lazaret_sources::{Finding, Source, SourceError};
+use lazaret_sources::outbox::{PutBack, RelayConfig, Worked};
+use lazaret_sources::{ChangeKind, Declare, Duty, Finding, Source, SourceError};
 use lazaret_store::audit::Act;
 use lazaret_store::stats::StatsOf;
 use serde::Serialize;
@@ -20,7 +21,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::config::SourceConfig;
 use crate::raw_json::shown;
-use crate::sources::{self, NotLooked, Running};
+use crate::sources::{self, NotLooked, Running, RunningOutbox};
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SourceList {

@@ -12,8 +12,8 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jetstream, jobs, outbox,
-    redaction, redrive, replay, retention, value,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jetstream, jobs,
+    outbox, redaction, redrive, replay, retention, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.

@@ -176,7 +176,8 @@ fn tls(path: &str, settings: &Settings, problems: &mut Problems) -> Tls {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
-            let place = settings.iter().find(|(key, _)| key.starts_with(path)).map(|(_, it)| it.place.clone());
+            let place =
+                settings.iter().find(|(key, _)| key.starts_with(path)).map(|(_, it)| it.place.clone());
             let message = "cert_file and key_file belong together".to_owned();
             problems.add(place.unwrap_or(Place::File), path, message);
             None
@@ -195,8 +196,7 @@ fn consumer(entry: &Entry, problems: &mut Problems) -> Option<WatchedConsumer> {
     let mut text = |key: &str| parse_scalar(&entry.settings, key, &at(key), value::filled, problems);
     let (stream, consumer) = (text("stream"), text("consumer"));
     let tries = |text: &str| value::count(text, 1..=limits::ATTEMPTS_MAX as u64);
-    let max_deliver =
-        parse_scalar(&entry.settings, "max_deliver", &at("max_deliver"), tries, problems);
+    let max_deliver = parse_scalar(&entry.settings, "max_deliver", &at("max_deliver"), tries, problems);
     let wait = |text: &str| value::length_ms(text, BACKOFF_MS_MAX);
     let backoff_ms = parse_texts(&entry.settings, "backoff", &at("backoff"), wait, problems);
     let mut watched = match max_deliver.and_then(|tries| u32::try_from(tries).ok()) {

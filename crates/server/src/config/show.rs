@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::archive::{self, ShownArchive};
 use super::destination::{self, ShownDestination};
-use super::jobs::{self, ShownJobs};
 use super::jetstream::{self, ShownJetStream};
+use super::jobs::{self, ShownJobs};
 use super::outbox::{self, ShownOutbox};
 use super::redaction::{self, ShownRedaction};
 use super::redrive::{self, ShownRedrive};

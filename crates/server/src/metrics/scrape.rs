@@ -56,6 +56,7 @@ async fn standing(app: &App, registry: &mut Registry) -> Result<(), StoreError> 
     );
     readers.of([]).add(app.readers.count() as u64);
     retention(app, registry);
+    sources(app, registry);
     letters(app, registry).await?;
     queues(app, registry).await
 }
@@ -76,6 +77,39 @@ fn retention(app: &App, registry: &mut Registry) {
     if let Some(report) = app.pruner.last() {
         last.of([]).add(seconds(report.at));
         unmet.of([]).add(report.unmet.iter().map(|(_, letters)| letters).sum());
+    }
+}
+
+/// How the sources that live elsewhere stand, as this instance sees them.
+fn sources(app: &App, registry: &mut Registry) {
+    let mut level = |name, help| Family::register(registry, name, help, ["source"], Level::default);
+    let connected = level("lazaret_source_connected", "Whether a source is connected");
+    let lag = level("lazaret_source_lag_ms", "How long the longest waiting dead message waits to be stored");
+    let depth = level("lazaret_source_depth", "Dead messages that wait at a source to be captured");
+    let growth = level("lazaret_source_growth_per_minute", "By how many messages a dead-letter queue grows");
+    let work = Family::register(
+        registry,
+        "lazaret_source_work_total",
+        "What was done for a source beside capture",
+        ["source", "duty", "count"],
+        Total::default,
+    );
+    for (name, running) in app.sources.iter() {
+        let health = running.source.state();
+        connected.of([name]).add(u64::from(health.connected));
+        lag.of([name]).add(health.lag_ms);
+        if let Some(waiting) = health.depth {
+            depth.of([name]).add(waiting);
+        }
+        if let Some(rate) = health.growth_per_min {
+            // A queue that shrinks does not grow.
+            growth.of([name]).add(rate.max(0.0).round() as u64);
+        }
+        for duty in &running.duties {
+            for (count, times) in duty.counts() {
+                work.of([name, duty.name(), count]).add(times);
+            }
+        }
     }
 }
 

@@ -49,10 +49,7 @@ async fn stored(app: &App, running: &Running, mut captured: Vec<Captured>) -> Re
 }
 
 /// Says of each row whether it died anew, and adds the tries that a relay kept of it; returns the deaths to remember.
-async fn judge_rows(
-    app: &App,
-    captured: &mut [Captured],
-) -> Result<Vec<(CaptureKey, String)>, StoreError> {
+async fn judge_rows(app: &App, captured: &mut [Captured]) -> Result<Vec<(CaptureKey, String)>, StoreError> {
     let keys: Vec<CaptureKey> = captured.iter().map(key_of).collect();
     let known = app.store.known_letters(keys.clone()).await?;
     let rows = captured.iter().map(|one| key_of_row(&one.source, &one.message_id)).collect();

@@ -51,7 +51,9 @@ pub(crate) async fn supervise(live: Arc<Live>) {
     going.values().for_each(Started::stop);
     let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(DUTY_STOP, ended).await.is_err() {
-        tracing::warn!("deliveries of a relay did not end in time; their claims expire, and they are tried again");
+        tracing::warn!(
+            "deliveries of a relay did not end in time; their claims expire, and they are tried again"
+        );
     }
     tasks.shutdown().await;
 }
@@ -151,7 +153,11 @@ async fn capture_once(
                     tracing::info!(source = name, "{kind} {}: {details}", change.subject);
                 }
                 ChangeKind::Blocked(why) => {
-                    tracing::warn!(source = name, "{} is not as configured: {why} ({details})", change.subject);
+                    tracing::warn!(
+                        source = name,
+                        "{} is not as configured: {why} ({details})",
+                        change.subject
+                    );
                 }
             }
         }

@@ -231,8 +231,18 @@ async fn troubled_sources(app: &Arc<App>, look: &mut Look) -> Result<(), Problem
     let list = sources::list(State(Arc::clone(app)), pairs(&[])).await?.0;
     let (all, mut found) = (list.items.len(), Vec::new());
     for source in list.items {
-        let Some(outbox) = &source.outbox else { continue };
-        let health = Health::of_outbox(outbox);
+        let Some(connection) = &source.connection else { continue };
+        if let Some(growth) = connection.growth_per_minute.filter(|growth| *growth > 0.0) {
+            found.push(Alert {
+                level: Level::Warning,
+                about: "Dead-letter queue grows",
+                what: format!("{}: {growth:+.1} messages per minute", source.name),
+                since: connection.since.clone(),
+                link: format!("/letters?q=source%3A{}+status%3Apending", encoded(&source.name)),
+                step: "Find the cause: a consumer fails on what it gets.",
+            });
+        }
+        let health = Health::of(&source);
         let level = match health.level {
             "bad" => Level::Critical,
             "warning" => Level::Warning,
@@ -242,7 +252,7 @@ async fn troubled_sources(app: &Arc<App>, look: &mut Look) -> Result<(), Problem
             level,
             about: "Source in trouble",
             what: format!("{}: {}. {}", source.name, health.word, health.why.unwrap_or_default()),
-            since: outbox.since.clone(),
+            since: connection.since.clone(),
             link: format!("/sources?check={}", encoded(&source.name)),
             step: "Check it: the findings say what to do.",
         });

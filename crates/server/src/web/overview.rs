@@ -181,6 +181,7 @@ impl SourceLine {
         let what = match (&health.why, &body.outbox) {
             (Some(why), _) => why.clone(),
             (None, Some(outbox)) => format!("table {}", outbox.table),
+            (None, None) if body.connection.is_some() => body.address.clone().unwrap_or_default(),
             (None, None) if body.name == SOURCE => "jobs that die here become letters".to_owned(),
             (None, None) => "letters are reported to this server".to_owned(),
         };

@@ -19,7 +19,7 @@ use crate::access::Permission;
 use crate::api::letters::Pairs;
 use crate::api::problem::Problem;
 use crate::api::retention::{self, QueueRetentionBody};
-use crate::api::sources::{self, CheckBody, OutboxBody, SourceBody};
+use crate::api::sources::{self, CheckBody, ConnectionBody, DutyBody, OutboxBody, SourceBody};
 use crate::api::stats;
 use crate::app::App;
 use crate::config::REPORT_SOURCE;
@@ -60,9 +60,28 @@ pub(super) struct Health {
 
 impl Health {
     pub fn of(source: &SourceBody) -> Health {
-        match &source.outbox {
-            None => Health { level: "good", word: "takes letters", why: None },
-            Some(outbox) => Health::of_outbox(outbox),
+        match (&source.outbox, &source.connection) {
+            (Some(outbox), _) => Health::of_outbox(outbox),
+            (None, Some(connection)) => Health::of_connection(connection, &source.duties),
+            (None, None) => Health { level: "good", word: "takes letters", why: None },
+        }
+    }
+
+    /// The worst thing that is known of a broker.
+    fn of_connection(connection: &ConnectionBody, duties: &[DutyBody]) -> Health {
+        if !connection.connected {
+            let (level, word) = match connection.last_error {
+                Some(_) => ("bad", "not connected"),
+                None => ("unknown", "not connected yet"),
+            };
+            return Health { level, word, why: connection.last_error.clone() };
+        }
+        let failing = duties.iter().find_map(|duty| Some((duty.name, duty.problem.clone()?)));
+        match failing {
+            Some((name, problem)) => {
+                Health { level: "warning", word: "degraded", why: Some(format!("{name}: {problem}")) }
+            }
+            None => Health { level: "good", word: "connected", why: None },
         }
     }
 
@@ -92,8 +111,8 @@ impl Health {
 }
 
 impl Sources {
-    fn lag(&self, outbox: &OutboxBody) -> String {
-        length(i64::try_from(outbox.lag_ms).unwrap_or(i64::MAX))
+    fn lag(&self, ms: &u64) -> String {
+        length(i64::try_from(*ms).unwrap_or(i64::MAX))
     }
 }
 

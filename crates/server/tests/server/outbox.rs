@@ -90,7 +90,7 @@ impl Shop {
     /// Lets the relay work until nothing is left, however often it has to try.
     async fn relay(&self) {
         let running = self.running();
-        let Some(Ok(relay)) = &running.relay else { panic!("there is no relay") };
+        let Some(Ok(relay)) = &running.outbox.as_ref().unwrap().relay else { panic!("there is no relay") };
         loop {
             let due =
                 "update outbox set next_attempt_at = now() - interval '1 second' where status = 'PENDING'";
@@ -105,7 +105,7 @@ impl Shop {
     /// Captures what is dead; gives how many arrived.
     pub async fn capture(&self) -> usize {
         let running = self.running();
-        let arrivals = running.outbox.next().await.unwrap();
+        let arrivals = running.source.next().await.unwrap();
         self.app.pass(1_000);
         sources::capture_arrivals(&self.app.app, &running, arrivals).await.unwrap()
     }
@@ -238,7 +238,11 @@ async fn a_letter_of_a_relay_has_the_error_of_every_try() {
     }
     assert_eq!((&whole["retryCount"], &whole["error"]["code"]), (&json!(5), &json!("429")));
     // A server that starts again looks at all dead rows again, and learns nothing new of them.
-    let arrivals = Outbox::new(shop.running().config.outbox.clone()).unwrap().next().await.unwrap();
+    let arrivals = Outbox::new(shop.running().outbox.as_ref().unwrap().outbox.config().clone())
+        .unwrap()
+        .next()
+        .await
+        .unwrap();
     assert_eq!(arrivals.len(), 2);
     sources::capture_arrivals(&shop.app.app, &shop.running(), arrivals).await.unwrap();
     assert_eq!(shop.letter(&letter["id"]).await["retryHistory"], whole["retryHistory"]);
@@ -262,7 +266,7 @@ async fn a_row_that_dies_again_is_the_next_life_of_its_letter() {
     // Read again and again, and told by another process that knows nothing: the same death.
     let again = TestApp::with(config(&shop.url, &shop.receiver), Mode::Real).await;
     drop(again);
-    let fresh = lazaret_sources::outbox::Outbox::new(shop.running().outbox.config().clone()).unwrap();
+    let fresh = Outbox::new(shop.running().outbox.as_ref().unwrap().outbox.config().clone()).unwrap();
     let arrivals = fresh.next().await.unwrap();
     assert_eq!(arrivals.len(), 1);
     sources::capture_arrivals(&shop.app.app, &shop.running(), arrivals).await.unwrap();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lazaret_server::sources::{self, Sources};
-use lazaret_sources::Source;
 use serde_json::{Value, json};
 
 use super::outbox::Shop;
@@ -19,7 +18,7 @@ impl Shop {
         let app = &self.app.app;
         let fresh = Sources::default().under(&app.config, &app.store, &app.clock);
         let running = Arc::clone(fresh.get("shop").unwrap());
-        let arrivals = running.outbox.next().await.unwrap();
+        let arrivals = running.source.next().await.unwrap();
         self.app.pass(1_000);
         sources::capture_arrivals(app, &running, arrivals).await.unwrap()
     }

@@ -94,7 +94,6 @@ async fn a_node_that_dies_costs_no_letter_and_sends_nothing_twice() {
             body: arrival.captured.envelope.body().clone(),
             content: Content::Original,
             origin: arrival.captured.envelope.origin().cloned(),
-            handle: None,
         };
         // An unknown outcome is repeated under the same key.
         loop {
