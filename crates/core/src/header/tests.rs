@@ -1,3 +1,5 @@
+//! Every value survives its JSON form, and what is not the form is refused.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 

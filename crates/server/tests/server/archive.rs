@@ -64,7 +64,7 @@ async fn letters_go_into_a_file_and_come_back_as_they_were() {
 /// What a reader that knows nothing of us finds in a file.
 fn check_with_pyarrow(rig: &Rig, file: &lazaret_store::archive::ArchiveFile, letters: &[LetterId]) {
     let found = python::rows(&rig.path(file));
-    let metadata = json!({"lazaret.archive.version": "1", "lazaret.archive.file": file.id.to_string()});
+    let metadata = json!({"lazaret.archive.version": "2", "lazaret.archive.file": file.id.to_string()});
     assert_eq!((&found["metadata"], &found["codecs"]), (&metadata, &json!(["ZSTD"])));
     let rows = found["rows"].as_array().unwrap();
     assert_eq!(rows.iter().map(|row| text(row, "id").to_owned()).collect::<Vec<_>>(), {
