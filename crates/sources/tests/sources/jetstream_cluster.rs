@@ -70,7 +70,7 @@ async fn a_node_that_dies_costs_no_letter_and_sends_nothing_twice() {
                 on_node(&cluster, 0, lazaret_nats::Server::kill).await;
             }
             // What is not acknowledged comes again, as the same message.
-            if source.ack(&[arrival.receipt.clone()]).await.is_ok() {
+            if source.ack(std::slice::from_ref(&arrival.receipt)).await.is_ok() {
                 got.insert(arrival.captured.message_id.clone(), arrival);
             }
         }
