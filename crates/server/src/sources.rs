@@ -5,6 +5,7 @@
 
 mod capture;
 mod look;
+mod receipts;
 mod running;
 mod sink;
 mod tries;
@@ -28,6 +29,7 @@ use tries::StoredTries;
 
 pub use capture::capture_arrivals;
 pub use look::{Looked, NotLooked, look_after, put_back};
+pub use receipts::take_receipts;
 pub(crate) use running::supervise;
 
 /// Letters whose rows vanished that are named; the rest is counted.

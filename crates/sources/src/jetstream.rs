@@ -30,12 +30,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use lazaret_core::limits;
 
-use crate::{Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth};
+use crate::{
+    Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth, WorkerReceipt,
+};
 use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
 pub use config::{Auth, JetStreamConfig, Scope, Secret, Tls, WatchedConsumer};
 use link::{Link, locked};
-pub use receipts::{WorkerReceipt, captured_id};
+pub use receipts::captured_id;
 pub use sampling::Sampling;
 pub use sweep::{Suspected, Sweep};
 
@@ -134,6 +136,14 @@ impl Source for JetStream {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn takes_receipts(&self) -> bool {
+        true
+    }
+
+    async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
+        self.pull_receipts().await
     }
 
     async fn declare(&self, how: Declare) -> Result<Vec<Change>, SourceError> {

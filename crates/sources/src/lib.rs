@@ -15,4 +15,5 @@ pub mod testing;
 pub use backoff::Backoff;
 pub use source::{
     Arrival, Change, ChangeKind, Declare, Duty, Finding, Level, Receipt, Source, SourceError, SourceHealth,
+    WorkerReceipt,
 };

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use lazaret_core::broker;
 use lazaret_core::letter::Captured;
 use lazaret_core::time::Time;
 
@@ -69,6 +70,16 @@ pub struct SourceHealth {
     pub growth_per_min: Option<f64>,
 }
 
+/// A worker's word that the work of a message is done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkerReceipt {
+    pub receipt: broker::Receipt,
+    /// When the work was done, as the worker says.
+    pub at: Option<Time>,
+    /// What it is acknowledged by (`Source::ack`) once it was taken into account.
+    pub ack: Receipt,
+}
+
 /// One difference between the topology that is configured and the one that is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
@@ -129,6 +140,16 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// Returns true if every instance may capture side by side; otherwise only the leader does.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Returns true if workers send receipts over this source.
+    fn takes_receipts(&self) -> bool {
+        false
+    }
+
+    /// Waits for receipts of workers, for some seconds at most. All instances share them; what is not acknowledged comes again.
+    async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
+        Ok(Vec::new())
     }
 
     /// Compares the configured topology with the one that is there and returns what differs. `Declare::Apply` makes it so;

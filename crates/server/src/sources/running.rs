@@ -7,7 +7,7 @@ use std::time::Duration;
 use lazaret_sources::{Backoff, ChangeKind, Declare, Duty, SourceError};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Looked, NotLooked, Running, capture_arrivals, look_after};
+use super::{Looked, NotLooked, Running, capture_arrivals, look_after, take_receipts};
 use crate::app::App;
 use crate::reload::Live;
 
@@ -85,6 +85,10 @@ fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: Arc<Run
     if running.outbox.is_some() {
         let (live_, name_, running_) = each();
         handles.push(tasks.spawn(async move { looks(&live_, &name_, &running_).await }));
+    }
+    if running.source.takes_receipts() {
+        let (live_, name_, running_) = each();
+        handles.push(tasks.spawn(async move { receipts(&live_, &name_, &running_).await }));
     }
     let mut duties = Vec::new();
     for duty in &running.duties {
@@ -192,6 +196,22 @@ async fn looks(live: &Live, name: &str, running: &Running) {
             }
         };
         tokio::time::sleep(pause).await;
+    }
+}
+
+async fn receipts(live: &Live, name: &str, running: &Running) {
+    let (mut backoff, mut told) = (Backoff::default(), Told::default());
+    loop {
+        match take_receipts(&live.app(), name, running).await {
+            Ok(()) => {
+                backoff.worked();
+                told.worked(name, "receipts");
+            }
+            Err(error) => {
+                told.failed(name, "receipts", &error);
+                tokio::time::sleep(backoff.failed()).await;
+            }
+        }
     }
 }
 

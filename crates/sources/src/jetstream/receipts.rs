@@ -4,24 +4,12 @@ use std::time::Duration;
 
 use lazaret_core::broker;
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 
 use super::JetStream;
-use crate::{Receipt, SourceError};
-
-/// A worker's word that the work of a message is done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WorkerReceipt {
-    pub receipt: broker::Receipt,
-    /// When the work was done, as the worker says.
-    pub at: Option<Time>,
-    /// What it is acknowledged by (`Source::ack`) once it was taken into account.
-    pub ack: Receipt,
-}
+use crate::{Receipt, SourceError, WorkerReceipt};
 
 impl JetStream {
-    /// Waits for receipts of workers, for some seconds at most. All instances share them; what is not acknowledged comes again.
-    pub async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
+    pub(super) async fn pull_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
         let wait = Duration::from_millis(limits::SOURCE_NEXT_MS_MAX);
         let durable = self.config.receipts_durable();
         let pulled = self
