@@ -31,6 +31,15 @@ const VERIFIED_AT_ONCE: usize = 16;
 /// The one header of NATS that says something about the message itself; all others were about its first publication.
 const TTL: &str = "Nats-TTL";
 
+/// Whether the server gave a message up, as its consumer's last advisories tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum GivenUp {
+    Yes,
+    No,
+    /// The last advisory is later than the message and about another one: an earlier one may be about it.
+    Unknown,
+}
+
 /// A message that a stream took.
 struct Handle<'a> {
     stream: &'a str,
@@ -182,8 +191,12 @@ impl JetStream {
         }
         let message = self.link.message(stream, sequence).await?;
         let sent_at = message.as_ref().map(|message| message.time);
-        let was_given_up = self.may_be_given_up(stream, consumer, sequence, sent_at).await?;
-        if !was_given_up {
+        let given_up = self.given_up(stream, consumer, sequence, sent_at).await?;
+        if given_up == GivenUp::Yes {
+            // It arrives as a letter: silence must not be taken for success meanwhile.
+            return Ok(Verified::NotYet);
+        }
+        if given_up == GivenUp::No {
             let retention = self.stream(stream).await?.map(|info| info.retention());
             let is_gone = message.is_none() && retention == Some(Retention::WorkQueue);
             if is_gone || info.ack_floor() >= sequence {
@@ -193,16 +206,16 @@ impl JetStream {
         Ok(Verified::Taken(silence(&info)))
     }
 
-    /// Whether an advisory of this consumer may be about the message: the last one is about it, or is later than it without being
-    /// about it. Before 2.10 the ack floor passes messages that were given up, and a terminated message leaves its stream as an
-    /// acknowledged one does.
-    async fn may_be_given_up(
+    /// Looks at the last advisories of the consumer. Before 2.10 the ack floor passes messages that were given up, and a terminated
+    /// message leaves its stream as an acknowledged one does.
+    async fn given_up(
         &self,
         stream: &str,
         consumer: &str,
         sequence: u64,
         sent_at: Option<Time>,
-    ) -> Result<bool, SourceError> {
+    ) -> Result<GivenUp, SourceError> {
+        let mut answer = GivenUp::No;
         for event in [MAX_DELIVERIES, MSG_TERMINATED] {
             let subject = format!("{event}.{stream}.{consumer}");
             let Some(last) = self.link.last_message(&self.config.advisory_stream, &subject).await? else {
@@ -215,11 +228,14 @@ impl JetStream {
                 // Sequences tell the order as well.
                 None => about.is_none_or(|about| about >= sequence),
             };
-            if about == Some(sequence) || is_later {
-                return Ok(true);
+            if about == Some(sequence) {
+                return Ok(GivenUp::Yes);
+            }
+            if is_later {
+                answer = GivenUp::Unknown;
             }
         }
-        Ok(false)
+        Ok(answer)
     }
 }
 
