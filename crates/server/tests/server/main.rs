@@ -18,6 +18,7 @@ mod events;
 mod holds_api;
 mod incident_steps;
 mod incidents;
+mod jetstream;
 mod journey;
 mod lists;
 mod messages;
