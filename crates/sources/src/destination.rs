@@ -129,6 +129,11 @@ pub trait Destination: fmt::Debug + Send + Sync {
     /// destination remembers keys for a while only, this holds within that window; an implementation says how long it is.
     fn deduplicates(&self) -> bool;
 
+    /// For how long it recognises a key; nothing if for ever. What is older is not sent again.
+    fn dedup_window_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether it finds a letter by the id that its message has at the source. Whoever sends has to look that up.
     fn by_message_id(&self) -> bool {
         false

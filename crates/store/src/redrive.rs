@@ -387,6 +387,8 @@ pub struct Expired {
     pub taken: Taken,
     /// Whether it may have been sent: it was `sending`.
     pub sending: bool,
+    /// When it was sent for the first time under its key, if it may have been.
+    pub begun_at: Option<Time>,
 }
 
 impl Expired {

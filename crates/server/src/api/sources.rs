@@ -82,6 +82,13 @@ pub(crate) struct DutyBody {
     pub problem: Option<String>,
 }
 
+impl DutyBody {
+    /// The counts that say something.
+    pub(crate) fn done(&self) -> impl Iterator<Item = (&'static str, &u64)> {
+        self.counts.iter().filter(|(_, count)| **count > 0).map(|(name, count)| (*name, count))
+    }
+}
+
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TopologyBody {
     pub source: String,

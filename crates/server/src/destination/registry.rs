@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use lazaret_core::limits;
+use lazaret_core::time::Time;
+
 use super::Destination;
 use super::http::{HttpDestination, Tls};
 use crate::clock::Clock;
@@ -143,6 +146,25 @@ impl Named {
             Way::Jobs => true,
             Way::Out(destination) => destination.deduplicates(),
         }
+    }
+
+    /// Whether a letter that was sent for the first time at `begun_at`, and of which nobody knows, may be sent again now under
+    /// the same key: the destination still recognises it.
+    pub fn recognises(&self, begun_at: Option<Time>, now: Time) -> bool {
+        let window_ms = match &self.way {
+            Way::Jobs => None,
+            Way::Out(destination) => destination.dedup_window_ms(),
+        };
+        let is_within = match (window_ms, begun_at) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            // The second send takes its time as well.
+            (Some(window_ms), Some(begun_at)) => {
+                let last_ms = window_ms.saturating_sub(limits::DESTINATION_MS_MAX);
+                now.since(begun_at) < i64::try_from(last_ms).unwrap_or(i64::MAX)
+            }
+        };
+        self.deduplicates() && is_within
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) async fn look_after_claims(app: &App) -> Result<bool, StoreError> {
     for one in expired {
         let (settled, again) = by_run.entry(one.run).or_default();
         let destination = app.destinations.by_name(&one.taken.destination);
-        let deduplicates = destination.is_ok_and(|named| named.deduplicates());
+        let deduplicates = destination.is_ok_and(|named| named.recognises(one.begun_at, app.clock.now()));
         match (one.sending, deduplicates) {
             (false, _) => {
                 if let Some(taken) = renew(app, one, Lease::from_now(app)).await? {

@@ -150,18 +150,13 @@ async fn capture_once(
 ) -> Result<(), NotLooked> {
     if !*declared {
         for change in running.source.declare(Declare::Apply).await? {
-            let details = change.details.join(", ");
+            let (subject, details) = (&change.subject, change.details.join(", "));
             match &change.kind {
                 ChangeKind::Create | ChangeKind::Update => {
-                    let kind = change.kind.name();
-                    tracing::info!(source = name, "{kind} {}: {details}", change.subject);
+                    tracing::info!(source = name, details, "{} {subject}", change.kind.name());
                 }
                 ChangeKind::Blocked(why) => {
-                    tracing::warn!(
-                        source = name,
-                        "{} is not as configured: {why} ({details})",
-                        change.subject
-                    );
+                    tracing::warn!(source = name, details, "{subject} is not as configured: {why}");
                 }
             }
         }

@@ -1,11 +1,12 @@
 //! NATS JetStream on a real server, from the message that fails to the redrive that its consumer acknowledges.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::consumer::pull;
-use async_nats::jetstream::{self, stream};
+use async_nats::jetstream::consumer::{PullConsumer, pull};
+use async_nats::jetstream::{self, AckKind, stream};
+use futures_util::TryStreamExt as _;
 use lazaret_nats::{Server, Version};
 use lazaret_server::config::{Config, JetStreamConfig, SourceConfig, SourceKind};
 use lazaret_server::sources::{self, Running};
@@ -15,6 +16,7 @@ use lazaret_worker::Failure;
 use lazaret_worker::jetstream::{Delivery, Worker};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::redriving::{diagnose, drive, incident_of, launch_of};
 use super::rig::TestApp;
@@ -28,7 +30,7 @@ struct Shop {
     client: async_nats::Client,
     billed: Arc<AtomicU64>,
     is_fixed: Arc<AtomicBool>,
-    _server: Server,
+    server: Arc<Mutex<Server>>,
 }
 
 impl Shop {
@@ -97,6 +99,83 @@ impl Shop {
         }
     }
 
+    /// Kills the server and starts it again, some times.
+    fn kill_often(&self, times: u64) -> JoinHandle<()> {
+        let server = Arc::clone(&self.server);
+        tokio::task::spawn_blocking(move || {
+            for n in 0..times {
+                // At moments that differ, and are the same in every run.
+                std::thread::sleep(Duration::from_millis(300 + 170 * (n * 7 % 5)));
+                let mut server = server.lock().unwrap();
+                server.kill();
+                server.start_again();
+            }
+        })
+    }
+
+    /// A worker that knows nothing of Lazaret: it refuses every message until it is fixed.
+    fn work_plainly(&self) -> JoinHandle<()> {
+        let (client, billed, is_fixed) =
+            (self.client.clone(), Arc::clone(&self.billed), Arc::clone(&self.is_fixed));
+        tokio::spawn(async move {
+            loop {
+                let messages = pull_some(&client).await.unwrap_or_default();
+                for message in messages {
+                    let fixed = is_fixed.load(Ordering::Relaxed);
+                    let done = if fixed { AckKind::Ack } else { AckKind::Nak(None) };
+                    if message.ack_with(done).await.is_ok() && fixed {
+                        billed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        })
+    }
+
+    /// Runs what the supervisor runs, whatever fails in between.
+    fn supervise(&self) -> Vec<JoinHandle<()>> {
+        let mut tasks = Vec::new();
+        for duty in self.running().duties.clone() {
+            tasks.push(tokio::spawn(async move {
+                loop {
+                    if duty.run_once().await.is_err() {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }));
+        }
+        let (running, app) = (self.running(), Arc::clone(&self.app.app));
+        tasks.push(tokio::spawn(async move {
+            loop {
+                match running.source.next().await {
+                    Ok(arrivals) if arrivals.is_empty() => {}
+                    Ok(arrivals) => {
+                        sources::capture_arrivals(&app, &running, arrivals).await.unwrap();
+                    }
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            }
+        }));
+        tasks
+    }
+
+    async fn count(&self) -> u64 {
+        let list = self.app.get("/api/v1/dead-letters?source=nats&limit=1").await.expect(200);
+        list["total"].as_u64().unwrap()
+    }
+
+    /// Names the cause and the fix, and launches a redrive of all letters; gives its address.
+    async fn redrive(&self, letter: &str) -> String {
+        let incident = incident_of(&self.app, letter).await;
+        diagnose(&self.app, &incident, "contract").await;
+        self.app.pass(1_000);
+        self.app.post(&format!("{incident}/fix"), &json!({"reference": "deploy 7"})).await.expect(200);
+        self.is_fixed.store(true, Ordering::Relaxed);
+        let wanted = json!({"filter": {"source": "nats"}, "pace": "unlimited", "canary": 0});
+        let plan = self.app.post("/api/v1/redrives/plan", &wanted).await.expect(201);
+        self.app.post("/api/v1/redrives", &launch_of(&plan)).await.expect(202);
+        format!("/api/v1/redrives/{}", plan["id"].as_str().unwrap())
+    }
+
     /// Captures until there is a letter.
     async fn letter(&self) -> Value {
         let (running, until) = (self.running(), Instant::now() + WAIT_MAX);
@@ -111,6 +190,14 @@ impl Shop {
             }
         }
     }
+}
+
+async fn pull_some(client: &async_nats::Client) -> Result<Vec<jetstream::Message>, async_nats::Error> {
+    let context = jetstream::new(client.clone());
+    let billing: PullConsumer = context.get_consumer_from_stream("billing", "ORDERS").await?;
+    let batch = billing.batch().max_messages(50).expires(Duration::from_millis(500));
+    let messages = batch.messages().await?;
+    Ok(messages.try_collect().await?)
 }
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -144,15 +231,7 @@ async fn a_poison_message_is_a_letter_whose_redrive_its_consumer_acknowledges() 
     // Nobody redrives without a cause and a fix.
     let retry = format!("/api/v1/dead-letters/{id}/retry");
     shop.app.post(&retry, &json!({})).await.problem(409, "rca_required");
-    let incident = incident_of(&shop.app, id).await;
-    diagnose(&shop.app, &incident, "contract").await;
-    shop.app.pass(1_000);
-    shop.app.post(&format!("{incident}/fix"), &json!({"reference": "deploy 7"})).await.expect(200);
-    shop.is_fixed.store(true, Ordering::Relaxed);
-    let wanted = json!({"filter": {"source": "nats"}, "pace": "unlimited", "canary": 0});
-    let plan = shop.app.post("/api/v1/redrives/plan", &wanted).await.expect(201);
-    shop.app.post("/api/v1/redrives", &launch_of(&plan)).await.expect(202);
-    let run = format!("/api/v1/redrives/{}", plan["id"].as_str().unwrap());
+    let run = shop.redrive(id).await;
     until("the redrive is not proved", async || {
         drive(&shop.app).await;
         shop.app.get(&run).await.expect(200)["letters"]["succeeded"] == 1
@@ -175,17 +254,9 @@ async fn a_worker_tells_of_its_success_by_a_receipt() {
     context.publish("orders.new", "poison".into()).await.unwrap().await.unwrap();
     let letter = shop.letter().await;
     drop(worker);
-    shop.is_fixed.store(true, Ordering::Relaxed);
-    let incident = incident_of(&shop.app, letter["id"].as_str().unwrap()).await;
-    diagnose(&shop.app, &incident, "contract").await;
-    shop.app.pass(1_000);
-    shop.app.post(&format!("{incident}/fix"), &json!({"reference": "deploy 7"})).await.expect(200);
-    let wanted = json!({"filter": {"source": "nats"}, "pace": "unlimited", "canary": 0});
-    let plan = shop.app.post("/api/v1/redrives/plan", &wanted).await.expect(201);
-    shop.app.post("/api/v1/redrives", &launch_of(&plan)).await.expect(202);
+    let run = shop.redrive(letter["id"].as_str().unwrap()).await;
     drive(&shop.app).await;
     let _worker = shop.work();
-    let run = format!("/api/v1/redrives/{}", plan["id"].as_str().unwrap());
     until("no receipt resolves the letter", async || {
         sources::take_receipts(&shop.app.app, "nats", &shop.running()).await.unwrap();
         shop.app.get(&run).await.expect(200)["letters"]["succeeded"] == 1
@@ -235,4 +306,37 @@ async fn the_source_is_shown_with_its_connection_and_topology() {
     }
     let why = shop.app.post("/api/v1/dead-letters?source=nats", &json!({"eventId": "x"})).await;
     why.problem(400, "unknown_source");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_again_and_again_loses_and_doubles_nothing() {
+    const DEAD: u64 = 120;
+    let shop = Shop::open(Version::Current).await;
+    let context = jetstream::new(shop.client.clone());
+    for n in 0..DEAD {
+        context.publish("orders.new", format!("order {n}").into()).await.unwrap().await.unwrap();
+    }
+    let mut tasks = shop.supervise();
+    tasks.push(shop.work_plainly());
+    let kills = shop.kill_often(6);
+    until("not every exhausted message is a letter", async || shop.count().await == DEAD).await;
+    kills.await.unwrap();
+    shop.app.check().await;
+    let list = shop.app.get("/api/v1/dead-letters?source=nats&limit=500").await.expect(200);
+    let letters = list["items"].as_array().unwrap();
+    assert!(letters.iter().all(|letter| letter["life"] == 1 && letter["status"] == "pending"), "{list}");
+
+    let run = shop.redrive(letters[0]["id"].as_str().unwrap()).await;
+    let kills = shop.kill_often(6);
+    until("not every letter comes to its end", async || {
+        drive(&shop.app).await;
+        shop.app.pass(2_000);
+        let letters = shop.app.get(&run).await.expect(200)["letters"].clone();
+        letters["succeeded"].as_u64().unwrap() + letters["assumed"].as_u64().unwrap() == DEAD
+    })
+    .await;
+    kills.await.unwrap();
+    assert_eq!(shop.count().await, DEAD, "a redriven message became another letter");
+    tasks.iter().for_each(JoinHandle::abort);
+    shop.app.check().await;
 }

@@ -64,6 +64,24 @@ async fn where_the_destination_knows_a_repetition_it_is_sent_again_under_the_sam
 }
 
 #[tokio::test]
+async fn what_the_destination_no_longer_recognises_is_not_sent_again() {
+    for (window_ms, outcome) in [(3_600_000, "succeeded"), (120_000, "unknown")] {
+        let rig = rig(true).await;
+        *rig.to.window_ms.lock().unwrap() = Some(window_ms);
+        rig.dies(0, None).await;
+        rig.to.does(0, Does::Hang);
+        let id = rig.launched(at_once()).await;
+        crash_while_sending(&rig).await;
+        rig.to.does(0, Does::Deliver);
+        // Nobody was there for ten minutes.
+        rig.test.pass(600_000);
+        rig.tick().await;
+        assert_eq!(rig.letters(id).await, [(outcome, 1)]);
+        rig.test.check().await;
+    }
+}
+
+#[tokio::test]
 async fn what_was_only_claimed_when_an_instance_died_is_sent_by_the_next() {
     let rig = rig(false).await;
     for n in 0..4 {

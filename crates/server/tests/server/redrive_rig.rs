@@ -48,6 +48,7 @@ pub struct Scripted {
     pub does: Mutex<BTreeMap<u64, Does>>,
     pub otherwise: Mutex<Does>,
     pub deduplicates: bool,
+    pub window_ms: Mutex<Option<u64>>,
     pub silence: Silence,
     pub got: Mutex<Vec<Outgoing>>,
     /// The handles that were given back for verification.
@@ -64,6 +65,7 @@ impl Scripted {
             does: Mutex::default(),
             otherwise: Mutex::new(Does::Deliver),
             deduplicates,
+            window_ms: Mutex::default(),
             silence: Silence::Succeeds { after_ms: 0 },
             got: Mutex::default(),
             verified: Mutex::default(),
@@ -103,6 +105,10 @@ impl Destination for Scripted {
 
     fn deduplicates(&self) -> bool {
         self.deduplicates
+    }
+
+    fn dedup_window_ms(&self) -> Option<u64> {
+        *self.window_ms.lock().unwrap()
     }
 
     async fn route(&self, _: &Outgoing) -> Result<Route, String> {

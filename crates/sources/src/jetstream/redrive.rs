@@ -280,6 +280,10 @@ impl Destination for JetStream {
         !windows.is_empty() && windows.values().all(|window| *window >= WINDOW_MS_MIN)
     }
 
+    fn dedup_window_ms(&self) -> Option<u64> {
+        Some(locked(&self.windows_ms).values().copied().min().unwrap_or(0))
+    }
+
     fn by_message_id(&self) -> bool {
         true
     }

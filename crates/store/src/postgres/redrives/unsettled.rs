@@ -21,9 +21,10 @@ use crate::decision::Decided;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
-select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals, l.sent_at
   from claims c
   join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
+  join dead_letter_queue l on l.id = c.letter and l.created_at = uuid_time(c.letter)
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
  where c.lease_until < $1
  order by c.lease_until, c.letter
@@ -44,6 +45,7 @@ pub(super) async fn expired(conn: &Conn, at: Time, limit: usize) -> Result<Vec<E
                 subscriber: row.cell(7)?,
             },
             sending: row.cell::<&str>(4)? == ClaimStep::Sending.name(),
+            begun_at: row.time_opt(9)?,
         });
     }
     Ok(expired)

@@ -20,9 +20,10 @@ use crate::decision::Decided;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
-select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals
+select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals, l.sent_at
   from claims c indexed by claims_by_lease
   join redrive_letters t on t.letter = c.letter and t.redrive = c.run and t.life = c.life
+  join dead_letter_queue l on l.id = c.letter
   join redrive_groups g on g.redrive = t.redrive and g.number = t.grp
  where c.lease_until < ?1
  order by c.lease_until, c.letter
@@ -43,6 +44,7 @@ pub(super) fn expired(conn: &Connection, at: Time, limit: usize) -> Result<Vec<E
                 subscriber: row.get(7)?,
             },
             sending: row.get::<_, String>(4)? == ClaimStep::Sending.name(),
+            begun_at: row.get::<_, Option<i64>>(9)?.map(Time::from_ms),
         })
     })?;
     Ok(found.collect::<Result<_, _>>()?)
