@@ -54,7 +54,8 @@ impl Shop {
         let mut config = Config::default();
         config.sources.insert("nats".to_owned(), source);
         let app = TestApp::with(config, Mode::Real).await;
-        let shop = Shop { app, client, billed: Arc::default(), is_fixed: Arc::default(), _server: server };
+        let server = Arc::new(Mutex::new(server));
+        let shop = Shop { app, client, billed: Arc::default(), is_fixed: Arc::default(), server };
         shop.running().source.declare(Declare::Apply).await.unwrap();
         shop
     }
