@@ -107,6 +107,8 @@ pub struct Resolution {
 #[serde(rename_all = "camelCase")]
 pub struct LetterRest {
     pub original_event: Option<Box<RawValue>>,
+    /// Pairs of name and value, of the present life.
+    pub headers: Option<Box<RawValue>>,
     /// Where the message came from at its broker.
     pub origin: Option<Box<RawValue>>,
     /// Why there is no body, if there is none.

@@ -90,6 +90,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
             rest.lives.retain(|of| of.life == u64::from(life));
             rest.redrives.retain(|of| of.life == u64::from(life));
             rest.edits.retain(|of| of.life == u64::from(life));
+            rest.headers = rest.headers.filter(|_| letter.life == u64::from(life));
             match body(&id, &args, client).await {
                 Ok(body) => Payload::of(&body),
                 Err(error) if is_withheld(&error) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazaret_sources::{Backoff, ChangeKind, Declare, Duty, SourceError};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Looked, NotLooked, Running, capture_arrivals, look_after, take_receipts};
@@ -79,24 +80,38 @@ impl Started {
 
 fn start(tasks: &mut JoinSet<()>, live: &Arc<Live>, name: &str, running: Arc<Running>) -> Started {
     let each = || (Arc::clone(live), name.to_owned(), Arc::clone(&running));
+    let (declare, declared) = watch::channel(!running.declares_at_start());
     let mut handles = Vec::new();
     let (live_, name_, running_) = each();
-    handles.push(tasks.spawn(async move { captures(&live_, &name_, &running_).await }));
+    handles.push(tasks.spawn(async move { captures(&live_, &name_, &running_, &declare).await }));
     if running.outbox.is_some() {
         let (live_, name_, running_) = each();
         handles.push(tasks.spawn(async move { looks(&live_, &name_, &running_).await }));
     }
     if running.source.takes_receipts() {
-        let (live_, name_, running_) = each();
-        handles.push(tasks.spawn(async move { receipts(&live_, &name_, &running_).await }));
+        let ((live_, name_, running_), declared_) = (each(), declared.clone());
+        handles.push(tasks.spawn(async move {
+            if is_declared(declared_).await {
+                receipts(&live_, &name_, &running_).await;
+            }
+        }));
     }
     let mut duties = Vec::new();
     for duty in &running.duties {
-        let ((live_, name_, running_), duty_) = (each(), Arc::clone(duty));
-        let task = async move { works(&live_, &name_, &running_, duty_.as_ref()).await };
+        let ((live_, name_, running_), duty_, declared_) = (each(), Arc::clone(duty), declared.clone());
+        let task = async move {
+            if is_declared(declared_).await {
+                works(&live_, &name_, &running_, duty_.as_ref()).await;
+            }
+        };
         duties.push((Arc::clone(duty), tasks.spawn(task)));
     }
     Started { running, handles, duties }
+}
+
+/// Waits until the topology that the source needs was declared. False if capture, which declares it, was stopped before.
+async fn is_declared(mut declared: watch::Receiver<bool>) -> bool {
+    declared.wait_for(|is_declared| *is_declared).await.is_ok()
 }
 
 /// Tells of a failure once, and of the same again only when it has passed meanwhile.
@@ -119,16 +134,15 @@ impl Told {
     }
 }
 
-async fn captures(live: &Live, name: &str, running: &Running) {
+async fn captures(live: &Live, name: &str, running: &Running, declared: &watch::Sender<bool>) {
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
-    let mut declared = !running.declares_at_start();
     loop {
         let app = live.app();
         if !running.source.is_shared() && !leads(&app).await {
             tokio::time::sleep(FOLLOW).await;
             continue;
         }
-        match capture_once(&app, name, running, &mut declared).await {
+        match capture_once(&app, name, running, declared).await {
             Ok(()) => {
                 backoff.worked();
                 told.worked(name, "capture");
@@ -146,9 +160,10 @@ async fn capture_once(
     app: &App,
     name: &str,
     running: &Running,
-    declared: &mut bool,
+    declared: &watch::Sender<bool>,
 ) -> Result<(), NotLooked> {
-    if !*declared {
+    let is_declared = *declared.borrow();
+    if !is_declared {
         for change in running.source.declare(Declare::Apply).await? {
             let (subject, details) = (&change.subject, change.details.join(", "));
             match &change.kind {
@@ -160,7 +175,7 @@ async fn capture_once(
                 }
             }
         }
-        *declared = true;
+        declared.send_replace(true);
     }
     let arrivals = running.source.next().await?;
     if !arrivals.is_empty() {

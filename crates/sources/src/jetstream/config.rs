@@ -202,12 +202,12 @@ impl JetStreamConfig {
         let floor = limits::RETENTION_FLOOR_MS.unsigned_abs();
         if self.max_age_ms < floor {
             wrong.push(format!(
-                "max_age must be at least {} days: dead letters that are not captured yet are kept that long",
+                "dlq_max_age must be at least {} days: dead letters that are not captured yet are kept that long",
                 floor / 86_400_000
             ));
         }
         if self.duplicate_window_ms < 100 || self.duplicate_window_ms > self.max_age_ms {
-            wrong.push("duplicate_window must be at least 100 ms and at most max_age".to_owned());
+            wrong.push("duplicate_window must be at least 100 ms and at most dlq_max_age".to_owned());
         }
         if self.ack_wait_ms < 1_000 || self.request_ms_max == 0 {
             wrong.push("ack_wait must be at least 1 s".to_owned());

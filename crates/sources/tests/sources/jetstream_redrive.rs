@@ -18,7 +18,7 @@ use lazaret_sources::{Arrival, Source};
 use crate::jetstream_app::{NatsApp, WAIT_MAX, bridge_until, some_letters};
 
 /// A letter on its way back, as the claim of a run makes it.
-fn outgoing(arrival: &Arrival) -> Outgoing {
+pub fn outgoing(arrival: &Arrival) -> Outgoing {
     let at = Time::from_ms(1_763_175_600_000);
     let captured = &arrival.captured;
     let letter = LetterId::mint(at, [1; 10]);

@@ -10,6 +10,7 @@ mod doctor;
 mod jetstream_app;
 mod jetstream_bridge;
 mod jetstream_capture;
+mod jetstream_clients;
 mod jetstream_cluster;
 mod jetstream_contract;
 mod jetstream_redrive;

@@ -1,5 +1,6 @@
 //! A letter laid out for reading. Everything from the letter is made harmless here.
 
+use lazaret_core::header::headers_from_json;
 use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use serde_json::value::RawValue;
@@ -82,6 +83,7 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
         page.heading("reported, and kept without being obeyed");
         page.block(&json_text::indented(reported.get()));
     }
+    headers(&mut page, rest.headers.as_deref());
     page.heading("payload");
     page.block(payload);
     if !rest.allowed_actions.is_empty() {
@@ -150,6 +152,17 @@ fn origin(page: &mut Page<'_>, origin: Option<&RawValue>) {
         }
     };
     page.field("origin", &text);
+}
+
+fn headers(page: &mut Page<'_>, headers: Option<&RawValue>) {
+    let headers = headers.and_then(|raw| headers_from_json(raw.get()).ok()).unwrap_or_default();
+    if headers.is_empty() {
+        return;
+    }
+    page.heading(&format!("headers ({})", headers.len()));
+    for (name, value) in &headers {
+        page.block(&escape::line(&format!("{name}: {}", value.described())));
+    }
 }
 
 fn error(page: &mut Page<'_>, title: &str, error: &LetterError) {
