@@ -148,7 +148,7 @@ pub(super) async fn load(
             Read::Ready { outgoing, destination } => {
                 bytes += outgoing.body.len();
                 let renewals = fence.renewals;
-                ready.push(Ready { outgoing, destination, lease, renewals, send_ms_max });
+                ready.push(Ready { outgoing: *outgoing, destination, lease, renewals, send_ms_max });
             }
             Read::Unreadable(why) => {
                 tracing::error!(letter.id = %letter, redrive.id = %run, "letter {letter} cannot be sent: {why}");
@@ -164,7 +164,7 @@ pub(super) async fn load(
 }
 
 enum Read {
-    Ready { outgoing: Outgoing, destination: Arc<dyn Destination> },
+    Ready { outgoing: Box<Outgoing>, destination: Arc<dyn Destination> },
     Unreadable(String),
     NoWay(String),
 }
@@ -207,7 +207,7 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
             if destination.by_message_id() {
                 outgoing.message_id = message_id(app, letter).await?;
             }
-            Read::Ready { outgoing, destination }
+            Read::Ready { outgoing: Box::new(outgoing), destination }
         }
         None => Read::Unreadable("its content is gone".to_owned()),
     })
