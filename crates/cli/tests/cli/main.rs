@@ -14,6 +14,7 @@ mod examples;
 mod failures;
 mod holds;
 mod incidents;
+mod jetstream;
 mod jobs;
 mod letters;
 mod load;

@@ -137,9 +137,9 @@ impl Duty for Sampling {
             tokio::time::sleep(Duration::from_millis(limits::SOURCE_NEXT_MS_MAX)).await;
             return Ok(());
         }
-        *locked(&self.looked_at) = Some(Instant::now());
         let idle = Duration::from_millis(limits::JETSTREAM_SAMPLING_MS);
         let restored = self.jetstream.restore_sampling(idle).await?;
+        *locked(&self.looked_at) = Some(Instant::now());
         self.restored.fetch_add(restored, Ordering::Relaxed);
         Ok(())
     }

@@ -99,9 +99,9 @@ impl Duty for Sweep {
             tokio::time::sleep(Duration::from_millis(limits::SOURCE_NEXT_MS_MAX)).await;
             return Ok(());
         }
-        *locked(&self.swept_at) = Some(Instant::now());
         self.jetstream.delete_waiting().await;
         self.jetstream.sweep().await?;
+        *locked(&self.swept_at) = Some(Instant::now());
         self.sweeps.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::{Config, RetentionPolicy};
 use lazaret_nats::Version;
-use lazaret_sources::jetstream::{JetStream, WatchedConsumer};
-use lazaret_sources::{Change, ChangeKind, Declare, Level, Source};
+use lazaret_sources::jetstream::{JetStream, Sampling, Sweep, WatchedConsumer};
+use lazaret_sources::{Change, ChangeKind, Declare, Duty, Level, Source};
 
 use crate::jetstream_app::NatsApp;
 
@@ -126,5 +126,23 @@ async fn the_doctor_names_what_would_lose_or_loop_messages() {
         told(&after, "stream LAZARET_ADVISORIES differs: max_msgs: 5 -> -1");
         let warns = after.iter().any(|it| it.contains("+TERM <reason>"));
         assert_eq!(warns, version == Version::Debian, "{after:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duty_fails_for_as_long_as_the_server_is_away() {
+    let app = NatsApp::start(Version::Current).await;
+    let source = app.source();
+    let duties: [Box<dyn Duty>; 2] =
+        [Box::new(Sweep::new(source.clone())), Box::new(Sampling::new(source.clone()))];
+    app.kill().await;
+    for duty in &duties {
+        for _ in 0..2 {
+            assert!(duty.run_once().await.is_err(), "{} says that it worked", duty.name());
+        }
+    }
+    app.start_again().await;
+    for duty in &duties {
+        duty.run_once().await.unwrap();
     }
 }

@@ -1,0 +1,70 @@
+//! NATS JetStream from the command line: the topology, the first start, and credentials that do not fit.
+
+use std::time::{Duration, Instant};
+
+use lazaret_nats::{Access, Options, Server as Nats, Version};
+use serde_json::Value;
+
+use crate::running::{Desk, Server};
+
+const TOKEN: &str = "open-sesame-4711";
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a first start is watched: a duty that failed would show it for longer.
+const WATCHED: Duration = Duration::from_secs(3);
+
+fn nats(version: Version) -> Nats {
+    Nats::start_with(Options { version, access: Access::Token(TOKEN.to_owned()), ..Options::default() })
+}
+
+fn desk(nats: &Nats, token: &str) -> Desk {
+    let desk = Desk::new().with_env("LAZARET_SOURCES__SHOP__AUTH__TOKEN", token);
+    desk.file(
+        "lazaret.toml",
+        &format!("[sources.shop]\nkind = \"jetstream\"\nservers = [\"{}\"]\n", nats.url()),
+    );
+    desk
+}
+
+#[test]
+fn a_source_is_in_order_from_its_first_start_on() {
+    for version in Version::ALL {
+        let nats = nats(version);
+        let desk = desk(&nats, TOKEN);
+        let dry_run = desk.run(&["jetstream", "apply", "shop", "--dry-run"]);
+        assert!(dry_run.stderr.contains("6 differences; nothing was changed (dry run)"), "{dry_run:?}");
+        let told = dry_run.ok();
+        for line in ["+ stream DLQ", "    subjects: dlq.>", "+ consumer DLQ.lazaret-shop"] {
+            assert!(told.lines().any(|it| it == line), "{line}: {told}");
+        }
+
+        let log = desk.folder.path().join("log");
+        let server = Server::start_logging(desk, &log);
+        let (begun, mut swept_at) = (Instant::now(), None);
+        while swept_at.is_none_or(|at: Instant| at.elapsed() < WATCHED) {
+            assert!(begun.elapsed() < WAIT_MAX, "the sweep does not run");
+            let sources = server.json(&["sources"]);
+            let shop = sources["items"].as_array().unwrap().iter().find(|it| it["name"] == "shop").unwrap();
+            let duties = shop["duties"].as_array().unwrap();
+            assert!(duties.iter().all(|duty| duty["problem"] == Value::Null), "{shop}");
+            let sweep = duties.iter().find(|duty| duty["name"] == "sweep").unwrap();
+            if shop["connection"]["connected"] == true && sweep["counts"]["sweeps"] != 0 {
+                swept_at.get_or_insert_with(Instant::now);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let again = server.run(&["jetstream", "apply", "shop"]);
+        assert!(again.stderr.contains("everything is as configured"), "{again:?}");
+        server.run(&["doctor", "shop"]).ok();
+        server.stop();
+    }
+}
+
+#[test]
+fn a_wrong_token_is_refused_and_not_shown() {
+    let nats = nats(Version::Current);
+    let wrong = "not-the-token-0815";
+    let told = desk(&nats, wrong).run(&["jetstream", "apply", "shop"]).fails(1);
+    assert!(told.contains("the server refused the credentials"), "{told}");
+    assert!(!told.contains(wrong), "{told}");
+}
