@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use lazaret_core::attempt::{Attempt, identities};
 use lazaret_core::id::LetterId;
 use lazaret_core::key::CaptureKey;
-use lazaret_core::lifecycle::Place;
+use lazaret_core::letter::Strategy;
+use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::time::Time;
 
 use crate::StoreError;
@@ -25,9 +26,16 @@ pub struct KnownLetter {
     pub left_source: bool,
 }
 
-/// Whether the message of letter `l` may have left the dead letters of its source.
-pub(crate) const LEFT_SOURCE: &str = "(l.status = 'reprocessing'
-   or l.status = 'resolved' and (l.resolution_strategy <> 'manual_resolution' or l.resolved_by like 'source:%'))";
+/// SQL that says whether the message of letter `l` may have left the dead letters of its source.
+pub(crate) fn left_source() -> String {
+    format!(
+        "(l.status = '{reprocessing}'
+          or l.status = '{resolved}' and (l.resolution_strategy <> '{by_hand}' or l.resolved_by like 'source:%'))",
+        reprocessing = Status::Reprocessing.name(),
+        resolved = Status::Resolved.name(),
+        by_hand = Strategy::ManualResolution.name(),
+    )
+}
 
 /// The work of a pending letter was done without us, as its source shows.
 #[derive(Clone, PartialEq, Eq, Debug)]

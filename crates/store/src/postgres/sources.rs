@@ -20,7 +20,7 @@ use super::{PostgresStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{FailedTry, KnownLetter, LEFT_SOURCE, SettledElsewhere, SourceStore, pack_tries};
+use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, left_source, pack_tries};
 
 #[async_trait]
 impl SourceStore for PostgresStore {
@@ -58,8 +58,9 @@ impl SourceStore for PostgresStore {
 }
 
 fn known_sql() -> String {
+    let left_source = left_source();
     format!(
-        "select k.key, k.id, k.place, k.death, v.reported, coalesce({LEFT_SOURCE}, false)
+        "select k.key, k.id, k.place, k.death, v.reported, coalesce({left_source}, false)
            from (select distinct on (key) key, id, place, death
                    from letter_keys
                   where key = any($1::bytea[])

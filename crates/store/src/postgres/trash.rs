@@ -22,7 +22,7 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
 use crate::failure::FailurePoint;
-use crate::source_store::LEFT_SOURCE;
+use crate::source_store::left_source;
 
 /// What became of a letter, and what is to be told of it beside.
 pub(super) struct Carried {
@@ -289,6 +289,7 @@ async fn forget_deaths(conn: &Conn, letters: &[Leaving]) -> Result<(), StoreErro
     if ids.is_empty() {
         return Ok(());
     }
+    let left_source = left_source();
     let sql = format!(
         "update letter_keys k
             set death = null
@@ -297,7 +298,7 @@ async fn forget_deaths(conn: &Conn, letters: &[Leaving]) -> Result<(), StoreErro
                                            from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at))
             and k.id = l.id
             and k.death is not null
-            and {LEFT_SOURCE}"
+            and {left_source}"
     );
     conn.execute(&sql, &[&ids, &begun_at]).await?;
     Ok(())

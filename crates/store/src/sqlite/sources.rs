@@ -16,7 +16,7 @@ use super::{SqliteStore, rows, tries};
 use crate::StoreError;
 use crate::decision::{Decided, Verb};
 use crate::packing::open_text;
-use crate::source_store::{FailedTry, KnownLetter, LEFT_SOURCE, SettledElsewhere, SourceStore, pack_tries};
+use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore, left_source, pack_tries};
 
 #[async_trait]
 impl SourceStore for SqliteStore {
@@ -47,8 +47,9 @@ impl SourceStore for SqliteStore {
 }
 
 fn known_sql() -> String {
+    let left_source = left_source();
     format!(
-        "select k.id, k.place, k.death, v.reported, coalesce({LEFT_SOURCE}, false)
+        "select k.id, k.place, k.death, v.reported, coalesce({left_source}, false)
            from letter_keys k
            left join dead_letter_queue l on l.id = k.id
            left join lives v on v.letter = l.letter and v.life = l.life

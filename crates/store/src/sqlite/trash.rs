@@ -21,7 +21,7 @@ use super::{numbers, regroup};
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
 use crate::failure::FailurePoint;
-use crate::source_store::LEFT_SOURCE;
+use crate::source_store::left_source;
 
 /// What became of a letter, and what is to be told of it beside.
 pub(super) struct Carried {
@@ -310,12 +310,13 @@ fn remove(
 
 /// The death that the source told last stands only while its message stays dead there.
 fn forget_death() -> String {
+    let left_source = left_source();
     format!(
         "update letter_keys
             set death = null
           where id = ?1
             and death is not null
-            and exists (select 1 from dead_letter_queue l where l.id = ?1 and {LEFT_SOURCE})"
+            and exists (select 1 from dead_letter_queue l where l.id = ?1 and {left_source})"
     )
 }
 
