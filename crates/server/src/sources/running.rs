@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazaret_sources::{Backoff, ChangeKind, Declare, Duty, SourceError};
+use lazaret_sources::{Arrival, Backoff, ChangeKind, Declare, Duty, SourceError};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Looked, NotLooked, Running, capture_arrivals, look_after, take_receipts};
+use super::{Looked, NotLooked, Running, capture_and_pull, look_after, take_receipts};
 use crate::app::App;
 use crate::reload::Live;
 
@@ -122,14 +122,16 @@ impl Told {
 async fn captures(live: &Live, name: &str, running: &Running) {
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
     let mut declared = !running.declares_at_start();
+    let mut arrivals = Vec::new();
     loop {
         let app = live.app();
         if !running.source.is_shared() && !leads(&app).await {
             tokio::time::sleep(FOLLOW).await;
             continue;
         }
-        match capture_once(&app, name, running, &mut declared).await {
-            Ok(()) => {
+        match capture_once(&app, name, running, &mut declared, std::mem::take(&mut arrivals)).await {
+            Ok(next) => {
+                arrivals = next;
                 backoff.worked();
                 told.worked(name, "capture");
             }
@@ -141,13 +143,14 @@ async fn captures(live: &Live, name: &str, running: &Running) {
     }
 }
 
-/// Captures some letters, once the topology is as configured.
+/// Stores some letters and returns what arrives next, once the topology is as configured.
 async fn capture_once(
     app: &App,
     name: &str,
     running: &Running,
     declared: &mut bool,
-) -> Result<(), NotLooked> {
+    arrivals: Vec<Arrival>,
+) -> Result<Vec<Arrival>, NotLooked> {
     if !*declared {
         for change in running.source.declare(Declare::Apply).await? {
             let details = change.details.join(", ");
@@ -167,11 +170,7 @@ async fn capture_once(
         }
         *declared = true;
     }
-    let arrivals = running.source.next().await?;
-    if !arrivals.is_empty() {
-        capture_arrivals(app, running, arrivals).await?;
-    }
-    Ok(())
+    capture_and_pull(app, running, arrivals).await
 }
 
 async fn looks(live: &Live, name: &str, running: &Running) {
