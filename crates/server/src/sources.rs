@@ -27,7 +27,7 @@ use crate::destination::Tls;
 use sink::HttpSink;
 use tries::StoredTries;
 
-pub use capture::capture_arrivals;
+pub use capture::{capture_and_pull, capture_arrivals};
 pub use look::{Looked, NotLooked, look_after, put_back};
 pub use receipts::take_receipts;
 pub(crate) use running::supervise;

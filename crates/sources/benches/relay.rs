@@ -2,11 +2,14 @@
 //!
 //! `cargo bench -p lazaret-sources --bench relay [-- ROWS]`. Every commit is synced. The bare loops are what an
 //! application writes by itself: `update … for update skip locked` in batches, without order, retries or claims.
+//! With ROWS, every shape but the large bodies has so many rows: 20,000 make a quick run.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench tells what it measured")]
 
 #[path = "relay/http.rs"]
 mod http;
+#[path = "relay/shapes.rs"]
+mod shapes;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,9 +19,12 @@ use lazaret_core::class::ClassRules;
 use lazaret_sources::outbox::{Outbox, OutboxConfig, Relay, RelayConfig, TableName, ddl};
 use lazaret_sources::sink::{Delivery, Sink, Sunk};
 use lazaret_store::testing::TestDatabase;
+use shapes::Shape;
 use tokio_postgres::{Client, NoTls};
 
 const ROWS: usize = 20_000;
+/// Rows where one aggregate has many, or each has one.
+const HOT_ROWS: usize = 100_000;
 const BATCH: usize = 200;
 
 /// Takes everything at once.
@@ -43,43 +49,69 @@ impl Sink for Nothing {
 struct Bench {
     client: Client,
     config: OutboxConfig,
-    rows: usize,
+}
+
+/// What one way to do it reached.
+struct Measured {
+    rows_per_s: f64,
+    /// Processor time of this process; the database has its own.
+    cpu_us_per_row: f64,
+    peak_mib: f64,
 }
 
 impl Bench {
-    /// The same rows again: a kilobyte each, ten of every aggregate.
-    async fn fill(&self) {
-        let sql = format!(
-            "truncate outbox;
-             insert into outbox (event_type, aggregate_type, aggregate_id, payload)
-             select 'OrderCreated', 'order', (n % {aggregates})::text,
-                    jsonb_build_object('n', n, 'text', repeat(md5(n::text), 30))
-               from generate_series(1, {rows}) as n;
-             vacuum analyze outbox;
-             checkpoint",
-            aggregates = self.rows / 10,
-            rows = self.rows,
-        );
-        for statement in sql.split(';') {
-            self.client.batch_execute(statement).await.unwrap();
-        }
-    }
-
     async fn done(&self) -> usize {
         let sql = "select count(*) from outbox where status = 'PROCESSED'";
         self.client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) as usize
     }
 
-    /// Rows per second of one way to do it.
-    async fn measure(&self, name: &str, work: impl AsyncFn(&Bench)) -> f64 {
-        self.fill().await;
-        let begun = Instant::now();
+    async fn measure(&self, name: &str, shape: Shape, rows: usize, work: impl AsyncFn(&Bench)) -> Measured {
+        shape.fill(&self.client, rows).await;
+        // Resets the peak of resident memory.
+        std::fs::write("/proc/self/clear_refs", "5").ok();
+        let (begun, cpu) = (Instant::now(), cpu_s());
         work(self).await;
-        let seconds = begun.elapsed().as_secs_f64();
-        assert_eq!(self.done().await, self.rows, "{name}");
-        let rate = self.rows as f64 / seconds;
-        println!("{name:<34} {rate:>9.0} rows/s");
-        rate
+        let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_s() - cpu);
+        assert_eq!(self.done().await, rows, "{name}");
+        let measured = Measured {
+            rows_per_s: rows as f64 / seconds,
+            cpu_us_per_row: cpu * 1e6 / rows as f64,
+            peak_mib: peak_mib(),
+        };
+        println!(
+            "{name:<34} {:>9.0} rows/s {:>9.1} µs CPU a row {:>6.0} MiB at most",
+            measured.rows_per_s, measured.cpu_us_per_row, measured.peak_mib
+        );
+        measured
+    }
+
+    /// The relay to nothing and over HTTP beside both bare loops.
+    async fn destinations(&self, rows: usize) {
+        let shape = Shape::Tens;
+        let single = self.measure("bare loop, one statement", shape, rows, Bench::bare_single).await;
+        let bare = self.measure("bare loop, claim and settle", shape, rows, Bench::bare).await;
+        let nothing = async |it: &Bench| it.relay(Arc::new(Nothing)).await;
+        let nothing = self.measure("relay to nothing", shape, rows, nothing).await;
+        let sink = http::HttpSink::start(16).await;
+        let over_http = async |it: &Bench| it.relay(sink.clone()).await;
+        let over_http = self.measure("relay to HTTP on loopback", shape, rows, over_http).await;
+        for (name, relay) in [("nothing", nothing), ("HTTP", over_http)] {
+            println!(
+                "relay to {name}: {:.2} of claim and settle, {:.2} of one statement",
+                relay.rows_per_s / bare.rows_per_s,
+                relay.rows_per_s / single.rows_per_s
+            );
+        }
+    }
+
+    /// The relay beside the bare loop that claims and settles.
+    async fn compare(&self, shape: Shape, rows: usize) {
+        let rows = shape.rows(rows);
+        println!("\n{}", shape.name(rows));
+        let relay = async |it: &Bench| it.relay(Arc::new(Nothing)).await;
+        let relay = self.measure("relay to nothing", shape, rows, relay).await;
+        let bare = self.measure("bare loop, claim and settle", shape, rows, Bench::bare).await;
+        println!("ratio {:.2}", relay.rows_per_s / bare.rows_per_s);
     }
 
     /// Claims a batch and settles it: two statements, as a relay needs them.
@@ -126,9 +158,23 @@ impl Bench {
     }
 }
 
+/// Processor time of this process so far; `/proc` counts hundredths of a second.
+fn cpu_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name stands in parentheses and may hold spaces; two fields further on begins what is counted from.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
+}
+
 #[tokio::main]
 async fn main() {
-    let rows = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ROWS);
+    let wanted: Option<usize> = std::env::args().filter_map(|word| word.parse().ok()).next();
     let database = tokio::task::spawn_blocking(TestDatabase::durable).await.unwrap();
     let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -138,19 +184,12 @@ async fn main() {
     for step in ddl(&config) {
         client.batch_execute(&step.sql).await.unwrap();
     }
-    let bench = Bench { client, config, rows };
+    let bench = Bench { client, config };
+    let rows = wanted.unwrap_or(ROWS);
     println!("{rows} rows of 1 KiB, batches of {BATCH}, triggers on, every commit synced");
-    let single = bench.measure("bare loop, one statement", Bench::bare_single).await;
-    let bare = bench.measure("bare loop, claim and settle", Bench::bare).await;
-    let nothing = bench.measure("relay to nothing", async |it| it.relay(Arc::new(Nothing)).await).await;
-    let sink = http::HttpSink::start(16).await;
-    let over_http = bench.measure("relay to HTTP on loopback", async |it| it.relay(sink.clone()).await).await;
-    for (name, rate) in [("nothing", nothing), ("HTTP", over_http)] {
-        println!(
-            "relay to {name}: {:.2} of claim and settle, {:.2} of one statement",
-            rate / bare,
-            rate / single
-        );
+    bench.destinations(rows).await;
+    for shape in [Shape::One, Shape::Singles, Shape::Zipf, Shape::Large] {
+        bench.compare(shape, wanted.unwrap_or(HOT_ROWS)).await;
     }
     tokio::task::spawn_blocking(move || drop(database)).await.unwrap();
 }

@@ -9,8 +9,13 @@ pub const JETSTREAM_CONNECT_MS_MAX: u64 = 5_000;
 /// How often the server is asked whether it is still there: a connection that died silently is noticed after two.
 pub const JETSTREAM_PING_MS: u64 = 10_000;
 
-/// Dead letters handed over at once, and bytes that one pull asks for: one batch of a capture.
+/// Advisories, receipts or metrics that one pull asks for.
 pub const JETSTREAM_MESSAGES_MAX: usize = 200;
+
+/// Dead letters that one pull asks for: one commit of a capture, which keeps the embedded store's writer for some 50 ms.
+pub const JETSTREAM_CAPTURE_MESSAGES_MAX: usize = 500;
+
+/// Bytes that one pull asks for.
 pub const JETSTREAM_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long a dead letter may wait for its acknowledgement before the server offers it again, to any instance.

@@ -5,6 +5,7 @@
 mod capture;
 mod clients;
 mod floor;
+mod jetstream;
 mod jobs;
 mod jobs_floor;
 mod jobs_load;
@@ -24,8 +25,19 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 10] =
-    ["capture", "clients", "jobs", "retry", "redrive", "lists", "search", "regroup", "prune", "postgres"];
+const PARTS: [&str; 11] = [
+    "capture",
+    "clients",
+    "jobs",
+    "retry",
+    "redrive",
+    "lists",
+    "search",
+    "regroup",
+    "prune",
+    "jetstream",
+    "postgres",
+];
 
 struct Options {
     sizes: Vec<usize>,
@@ -69,6 +81,9 @@ fn main() {
     }
     if wanted("prune") {
         runtime.block_on(prune::run(&options.sizes));
+    }
+    if wanted("jetstream") {
+        runtime.block_on(jetstream::run());
     }
     if wanted("lists") {
         runtime.block_on(lists::run(&options.sizes));

@@ -7,10 +7,34 @@ use lazaret_sources::{Arrival, Receipt};
 use lazaret_store::StoreError;
 use lazaret_store::source_store::KnownLetter;
 
-use super::Running;
 use super::tries::key_of_row;
+use super::{NotLooked, Running};
 use crate::app::App;
 use crate::capture::capture;
+
+/// Stores what arrived and returns what to store next. A source that instances share offers nothing twice before it has waited for
+/// an acknowledgement, so the next messages are pulled while these are stored. From any other source messages are pulled and
+/// stored at once.
+pub async fn capture_and_pull(
+    app: &App,
+    running: &Running,
+    arrivals: Vec<Arrival>,
+) -> Result<Vec<Arrival>, NotLooked> {
+    if !running.source.is_shared() {
+        let arrivals = running.source.next().await?;
+        capture_arrivals(app, running, arrivals).await?;
+        return Ok(Vec::new());
+    }
+    match tokio::join!(capture_arrivals(app, running, arrivals), running.source.next()) {
+        (Ok(_), pulled) => Ok(pulled?),
+        (Err(error), pulled) => {
+            let receipts: Vec<Receipt> =
+                pulled.unwrap_or_default().into_iter().map(|it| it.receipt).collect();
+            release(running, &receipts).await;
+            Err(error.into())
+        }
+    }
+}
 
 /// Stores what arrived and acknowledges it. What cannot be stored is given back and comes again.
 pub async fn capture_arrivals(
@@ -20,6 +44,9 @@ pub async fn capture_arrivals(
 ) -> Result<usize, StoreError> {
     let (captured, receipts): (Vec<Captured>, Vec<Receipt>) =
         arrivals.into_iter().map(|it| (it.captured, it.receipt)).unzip();
+    if captured.is_empty() {
+        return Ok(0);
+    }
     match stored(app, running, captured).await {
         Ok(count) => {
             acknowledge(running, &receipts).await;
@@ -27,9 +54,7 @@ pub async fn capture_arrivals(
             Ok(count)
         }
         Err(error) => {
-            if let Err(error) = running.source.release(&receipts).await {
-                tracing::warn!(%error, "messages could not be released; the source offers them again later");
-            }
+            release(running, &receipts).await;
             Err(error)
         }
     }
@@ -79,6 +104,12 @@ fn word(known: Option<&KnownLetter>, death: &Death) -> SourceWord {
     // Letters that were captured before deaths were remembered have it in what was reported.
     let told = told.or_else(|| known.reported.as_deref().and_then(Death::of_reported));
     judge_death(told.as_ref(), known.left_source, death)
+}
+
+async fn release(running: &Running, receipts: &[Receipt]) {
+    if let Err(error) = running.source.release(receipts).await {
+        tracing::warn!(%error, "messages could not be released; the source offers them again later");
+    }
 }
 
 async fn acknowledge(running: &Running, receipts: &[Receipt]) {

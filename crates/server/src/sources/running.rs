@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazaret_sources::{Backoff, ChangeKind, Declare, Duty, SourceError};
+use lazaret_sources::{Arrival, Backoff, ChangeKind, Declare, Duty, SourceError};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Looked, NotLooked, Running, capture_arrivals, look_after, take_receipts};
+use super::{Looked, NotLooked, Running, capture_and_pull, look_after, take_receipts};
 use crate::app::App;
 use crate::reload::Live;
 
@@ -136,14 +136,16 @@ impl Told {
 
 async fn captures(live: &Live, name: &str, running: &Running, declared: &watch::Sender<bool>) {
     let (mut backoff, mut told) = (Backoff::default(), Told::default());
+    let mut arrivals = Vec::new();
     loop {
         let app = live.app();
         if !running.source.is_shared() && !leads(&app).await {
             tokio::time::sleep(FOLLOW).await;
             continue;
         }
-        match capture_once(&app, name, running, declared).await {
-            Ok(()) => {
+        match capture_once(&app, name, running, declared, std::mem::take(&mut arrivals)).await {
+            Ok(next) => {
+                arrivals = next;
                 backoff.worked();
                 told.worked(name, "capture");
             }
@@ -155,13 +157,14 @@ async fn captures(live: &Live, name: &str, running: &Running, declared: &watch::
     }
 }
 
-/// Captures some letters, once the topology is as configured.
+/// Stores some letters and returns what arrives next, once the topology is as configured.
 async fn capture_once(
     app: &App,
     name: &str,
     running: &Running,
     declared: &watch::Sender<bool>,
-) -> Result<(), NotLooked> {
+    arrivals: Vec<Arrival>,
+) -> Result<Vec<Arrival>, NotLooked> {
     let is_declared = *declared.borrow();
     if !is_declared {
         for change in running.source.declare(Declare::Apply).await? {
@@ -177,11 +180,7 @@ async fn capture_once(
         }
         declared.send_replace(true);
     }
-    let arrivals = running.source.next().await?;
-    if !arrivals.is_empty() {
-        capture_arrivals(app, running, arrivals).await?;
-    }
-    Ok(())
+    capture_and_pull(app, running, arrivals).await
 }
 
 async fn looks(live: &Live, name: &str, running: &Running) {

@@ -56,8 +56,8 @@ async fn arrivals(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
     }
     let wait = Duration::from_millis(limits::SOURCE_NEXT_MS_MAX);
     let durable = config.capture_durable();
-    let pulled =
-        jetstream.link.pull(&config.dlq_stream, &durable, limits::JETSTREAM_MESSAGES_MAX, wait).await?;
+    let max = limits::JETSTREAM_CAPTURE_MESSAGES_MAX;
+    let pulled = jetstream.link.pull(&config.dlq_stream, &durable, max, wait).await?;
     let mut arrivals = Vec::with_capacity(pulled.len());
     for delivered in pulled {
         arrivals.push(arrival(jetstream, delivered).await?);
@@ -97,26 +97,20 @@ fn receipt(ack: &str, exhausted: Option<Exhausted>) -> Receipt {
     }
 }
 
+/// Deletes exhausted originals before it acknowledges: stopped in between, the letters come again and both are done then.
 pub(super) async fn ack(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(), SourceError> {
-    let acks: Vec<_> = receipts.iter().map(|receipt| ack_one(jetstream, receipt)).collect();
-    let mut acked = stream::iter(acks).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
-    let mut first_error = None;
-    while let Some(result) = acked.next().await {
-        first_error = first_error.or(result.err());
+    let (mut subjects, mut originals) = (Vec::with_capacity(receipts.len()), Vec::new());
+    for receipt in receipts {
+        let (subject, exhausted) = receipt.text().split_once(' ').unwrap_or((receipt.text(), ""));
+        subjects.push(subject);
+        originals.extend(Exhausted::parse(exhausted).filter(|_| jetstream.config.delete_exhausted));
     }
+    let deletions = originals.into_iter().map(|original| jetstream.delete_exhausted(original));
+    let mut deletions = stream::iter(deletions).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
+    while deletions.next().await.is_some() {}
+    let acked = jetstream.link.ack_all(&subjects).await;
     jetstream.forget_handed(receipts);
-    first_error.map_or(Ok(()), Err)
-}
-
-/// Deletes before it acknowledges: stopped in between, the letter comes again and both are done then.
-async fn ack_one(jetstream: &JetStream, receipt: &Receipt) -> Result<(), SourceError> {
-    let (subject, exhausted) = receipt.text().split_once(' ').unwrap_or((receipt.text(), ""));
-    if let Some(exhausted) = Exhausted::parse(exhausted)
-        && jetstream.config.delete_exhausted
-    {
-        jetstream.delete_exhausted(exhausted).await;
-    }
-    jetstream.link.double_ack(subject).await
+    acked
 }
 
 /// Gives letters back for a while, so that a store that is away is not asked in circles.

@@ -74,6 +74,22 @@ impl Link {
             .map_err(|error| SourceError::Unavailable { doing: "acknowledging", why: error.to_string() })
     }
 
+    /// Acknowledges deliveries of one consumer and waits until the server has all of them. It takes acknowledgements in the order
+    /// in which they were sent, so only the last one is answered. A connection lost in between may lose some: these messages
+    /// come again.
+    pub async fn ack_all(&self, subjects: &[&str]) -> Result<(), SourceError> {
+        let Some((last, others)) = subjects.split_last() else { return Ok(()) };
+        let client = self.client().await?;
+        for subject in others {
+            let sent = client.publish(Subject::from(*subject), "+ACK".into()).await;
+            sent.map_err(|error| SourceError::Unavailable {
+                doing: "acknowledging",
+                why: error.to_string(),
+            })?;
+        }
+        self.double_ack(last).await
+    }
+
     /// Gives a delivery back: it comes again after the delay.
     pub async fn nak(&self, subject: &str, delay: Duration) -> Result<(), SourceError> {
         let client = self.client().await?;
