@@ -14,6 +14,7 @@ mod jobs;
 mod kept;
 mod live;
 mod message;
+mod nats;
 mod payloads;
 mod programs;
 mod shop;
@@ -31,6 +32,7 @@ use lazaret_store::decision::Verb;
 
 pub use back::{Receiver, write_down};
 pub use feed::Feed;
+pub use nats::Broker;
 pub use worker::{Pace, Worker};
 
 use calendar::Calendar;

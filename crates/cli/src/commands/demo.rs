@@ -30,6 +30,7 @@ Examples:
   lazaret archive ls                    old letters that were pushed out; lazaret holds: what must be kept
   lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
   lazaret demo --seed 42 --still        another story, and nothing after it
+  lazaret demo --nats                   with orders on NATS JetStream, on a server of the demo's own
 
 One incident, that of the bad deploy, has its cause and its fix written down; what is put back is taken by a receiver
 of the demo's own. The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
@@ -48,6 +49,9 @@ pub struct DemoArgs {
     /// Tell only the past: nothing new comes in while the demo runs
     #[arg(long)]
     still: bool,
+    /// Add a NATS server with a stream of orders whose worker fails on some; needs nats-server
+    #[arg(long)]
+    nats: bool,
 }
 
 pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
@@ -60,6 +64,10 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     check_address(&config.listen).await.map_err(failed)?;
     let receiver = demo::Receiver::bind().await.context("cannot listen for what is put back")?;
     lead_back(&mut config, &receiver)?;
+    let broker = args.nats.then(|| demo::Broker::start(folder.path())).transpose()?;
+    if let Some(broker) = &broker {
+        broker.add_to(&mut config);
+    }
     let mut feed = Feed::new(args.seed);
     tokio::select! {
         told = tell_past(&mut feed, &config, screen) => told.map_err(|error| failed(ServeError::Store(error)))?,
@@ -74,12 +82,18 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let beside = async move |app: Arc<App>| {
         let worker = work(seed, pace, address, app.stopping());
         let receiver = receiver.run(app.stopping());
+        let ended = app.stopping();
+        let broker = async move {
+            if let Some(broker) = broker {
+                broker.run(pace, ended).await;
+            }
+        };
         match pace {
             Pace::Still => {
-                tokio::join!(worker, receiver);
+                tokio::join!(worker, receiver, broker);
             }
             Pace::Trickle => {
-                tokio::join!(worker, receiver, feed.live(app));
+                tokio::join!(worker, receiver, broker, feed.live(app));
             }
         }
     };

@@ -87,12 +87,12 @@ fn sources(app: &App, registry: &mut Registry) {
     let lag = level("lazaret_source_lag_ms", "How long the longest waiting dead message waits to be stored");
     let depth = level("lazaret_source_depth", "Dead messages that wait at a source to be captured");
     let growth = level("lazaret_source_growth_per_minute", "By how many messages a dead-letter queue grows");
-    let work = Family::register(
+    let duties = Family::register(
         registry,
-        "lazaret_source_work_total",
-        "What was done for a source beside capture",
+        "lazaret_source_duty",
+        "What a duty of a source has done since the start, or sees now, by name",
         ["source", "duty", "count"],
-        Total::default,
+        Level::default,
     );
     for (name, running) in app.sources.iter() {
         let health = running.source.state();
@@ -107,7 +107,7 @@ fn sources(app: &App, registry: &mut Registry) {
         }
         for duty in &running.duties {
             for (count, times) in duty.counts() {
-                work.of([name, duty.name(), count]).add(times);
+                duties.of([name, duty.name(), count]).add(times);
             }
         }
     }
