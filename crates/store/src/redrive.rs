@@ -299,6 +299,10 @@ pub enum SendOutcome {
     Unknown {
         why: String,
     },
+    /// It was sent, and its trace at the destination is gone: nobody can tell what became of it.
+    Lost {
+        why: String,
+    },
     /// It was never sent: the letter waits for its turn again.
     Unsent,
 }
@@ -311,6 +315,7 @@ impl SendOutcome {
             SendOutcome::Assumed
             | SendOutcome::Failed { .. }
             | SendOutcome::Unknown { .. }
+            | SendOutcome::Lost { .. }
             | SendOutcome::Unsent => return None,
         };
         Some(&handle[..handle.floor_char_boundary(limits::HANDLE_BYTES_MAX)])
@@ -322,11 +327,8 @@ impl SendOutcome {
         match self {
             SendOutcome::Delivered { .. } => matches!(step, ClaimStep::Sending | ClaimStep::Sent),
             SendOutcome::Sent { .. } => step == ClaimStep::Sending,
-            SendOutcome::Assumed => before == Outcome::Sent,
-            // What was sent can get out of sight later: its trace at the destination is gone.
-            SendOutcome::Unknown { .. } => {
-                matches!(step, ClaimStep::Sending | ClaimStep::Sent) && before != Outcome::Unknown
-            }
+            SendOutcome::Assumed | SendOutcome::Lost { .. } => before == Outcome::Sent,
+            SendOutcome::Unknown { .. } => step == ClaimStep::Sending && before != Outcome::Unknown,
             SendOutcome::Failed { .. } | SendOutcome::Unsent => {
                 matches!(step, ClaimStep::Claimed | ClaimStep::Sending)
             }

@@ -314,7 +314,7 @@ impl Round {
 /// Whether an outcome can stop its run.
 fn is_bad(outcome: &SendOutcome) -> bool {
     match outcome {
-        SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } => true,
+        SendOutcome::Failed { .. } | SendOutcome::Unknown { .. } | SendOutcome::Lost { .. } => true,
         SendOutcome::Delivered { .. }
         | SendOutcome::Sent { .. }
         | SendOutcome::Assumed

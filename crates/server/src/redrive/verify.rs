@@ -103,7 +103,7 @@ fn outcome(
 ) -> Option<SendOutcome> {
     match verified {
         Verified::Succeeded { evidence, .. } => Some(SendOutcome::Delivered { evidence, handle: None }),
-        Verified::Lost(why) => Some(SendOutcome::Unknown { why }),
+        Verified::Lost(why) => Some(SendOutcome::Lost { why }),
         Verified::Taken(Silence::Succeeds { after_ms }) => {
             let quiet_ms = run.options.quiet_ms.max(i64::try_from(after_ms).unwrap_or(i64::MAX));
             let taken_at = *progress.taken_at.entry(sent.claim.letter).or_insert(now);

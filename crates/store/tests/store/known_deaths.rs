@@ -60,6 +60,7 @@ pub async fn what_a_source_told_last_is_known_of_every_letter(rig: &mut Rig) {
     );
     assert_eq!(facts(rig, "e2").await, live("2 x", true));
     assert!(settle(rig, id, all[3], SendOutcome::Unsent, 300).await);
+    assert!(!settle(rig, id, all[3], SendOutcome::Lost { why: "gone".into() }, 300).await, "it was not sent");
     assert_eq!(facts(rig, "e3").await, live("3 x", false));
     for letter in &all[..3] {
         rig.done(*letter, Verb::Delete, at(400)).await;

@@ -486,7 +486,11 @@ pub async fn silence_is_taken_for_success_after_a_while(rig: &mut Rig) {
     let resolution = rig.letter(all[0]).await.resolution.unwrap();
     assert_eq!((resolution.by.as_str(), resolution.notes.as_deref()), ("ana", Some("quiet_window")));
     assert_eq!(tend(rig, id, 1_100).await.state, RunState::Verifying);
-    assert!(settle(rig, id, all[2], SendOutcome::Assumed, 1_000).await);
+    assert!(settle(rig, id, all[2], SendOutcome::Lost { why: "its row is gone".into() }, 1_000).await);
+    let lost = letters(rig, id).await.remove(2);
+    assert_eq!((lost.outcome, lost.sent_at), (Outcome::Unknown, Some(at(500))));
+    let sent = rig.store().settle_unknown(id, all[2], ByPerson::Sent, ana(), at(1_150)).await.unwrap();
+    assert!(sent, "a person tells what became of it");
     assert_eq!(tend(rig, id, 1_200).await.state, RunState::Done);
     assert_eq!(rig.capture(dying("e0", at(2_000)), at(2_100)).await.outcome, Received::Relapse);
     assert_eq!(outcome(rig, id, all[0]).await, Outcome::Relapsed);

@@ -173,7 +173,7 @@ impl<'a> Sorted<'a> {
             SendOutcome::Sent { .. } => self.sent.push(claimed),
             SendOutcome::Assumed => self.assumed.push(claimed),
             SendOutcome::Failed { attempt, why } => self.failed.push((claimed, attempt, why)),
-            SendOutcome::Unknown { why } => self.unknown.push((claimed, why)),
+            SendOutcome::Unknown { why } | SendOutcome::Lost { why } => self.unknown.push((claimed, why)),
             SendOutcome::Unsent => self.unsent.push(claimed),
         }
     }

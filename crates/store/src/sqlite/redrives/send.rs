@@ -165,7 +165,7 @@ impl Settling<'_> {
                 let turn = Turn::new(Outcome::Failed, Some(why), self.at);
                 self.shifts.shift(write, &claimed.listed, &turn)?;
             }
-            SendOutcome::Unknown { why } => {
+            SendOutcome::Unknown { why } | SendOutcome::Lost { why } => {
                 write.conn.prepare_cached(NO_LEASE)?.execute([letter.bytes()])?;
                 let sent_at = (claimed.step == ClaimStep::Sending).then_some(self.at);
                 let turn = Turn { sent_at, ..Turn::new(Outcome::Unknown, Some(why), self.at) };
