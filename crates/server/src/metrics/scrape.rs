@@ -100,10 +100,9 @@ fn sources(app: &App, registry: &mut Registry) {
         lag.of([name]).add(health.lag_ms);
         if let Some(waiting) = health.depth {
             depth.of([name]).add(waiting);
-        }
-        if let Some(rate) = health.growth_per_min {
-            // A queue that shrinks does not grow.
-            growth.of([name]).add(rate.max(0.0).round() as u64);
+            // A queue that shrinks, or was not watched long enough, does not grow.
+            let rate = health.growth_per_min.unwrap_or(0.0).max(0.0);
+            growth.of([name]).add(rate.round() as u64);
         }
         for duty in &running.duties {
             for (count, times) in duty.counts() {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::metrics::REFERENCE;
 use super::redriving::{diagnose, drive, incident_of, launch_of};
 use super::rig::TestApp;
 
@@ -298,8 +299,11 @@ async fn the_source_is_shown_with_its_connection_and_topology() {
     let check = shop.app.get("/api/v1/sources/nats/check").await.expect(200);
     assert_ne!(check["level"], "error", "{check}");
     let metrics = String::from_utf8(shop.app.get("/metrics").await.bytes.to_vec()).unwrap();
-    for line in ["lazaret_source_connected{source=\"nats\"} 1", "lazaret_source_depth{source=\"nats\"}"] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    assert!(metrics.contains("lazaret_source_connected{source=\"nats\"} 1"), "{metrics}");
+    for line in REFERENCE.lines().filter(|line| line.starts_with("| `lazaret_source_")) {
+        let name = line.split('`').nth(1).unwrap();
+        assert!(metrics.contains(&format!("# TYPE {name} gauge")), "{name} is not in\n{metrics}");
+        assert!(metrics.contains(&format!("{name}{{source=\"nats\"")), "{name} is not in\n{metrics}");
     }
     let page = String::from_utf8(shop.app.get("/sources").await.bytes.to_vec()).unwrap();
     for part in ["jetstream", "Waiting to be captured", "Bridge"] {
