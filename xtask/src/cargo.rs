@@ -15,8 +15,11 @@ pub(crate) fn test_args(test_args: &[String]) -> Vec<String> {
 
 /// The tests that need no server, browser or second process: unit tests, and the store's contract on the embedded store.
 pub(crate) fn quick_test_args(test_args: &[String]) -> [Vec<String>; 2] {
-    let without_servers: Vec<String> =
-        ["--skip", "postgres"].map(str::to_owned).into_iter().chain(test_args.iter().cloned()).collect();
+    let without_servers: Vec<String> = ["--skip", "postgres", "--skip", "database", "--skip", "copy::"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(test_args.iter().cloned())
+        .collect();
     [&["--lib", "--bins"][..], &["--test", "store"]]
         .map(|which| with_trailing(&[&["test", "--workspace", "--locked"], which].concat(), &without_servers))
 }
@@ -98,8 +101,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "test --workspace --locked --lib --bins -- --skip postgres capture",
-                "test --workspace --locked --test store -- --skip postgres capture"
+                "test --workspace --locked --lib --bins -- --skip postgres --skip database --skip copy:: capture",
+                "test --workspace --locked --test store -- --skip postgres --skip database --skip copy:: capture"
             ]
         );
     }
