@@ -36,7 +36,7 @@ impl Shape {
         if self == Shape::Large { (rows / SMALL_FOR_EACH_LARGE).max(1) } else { rows }
     }
 
-    /// The same rows again, all of them pending.
+    /// Fills the table with the rows of a shape, all of them pending.
     pub async fn fill(self, client: &Client, rows: usize) {
         let aggregate = match self {
             Shape::Tens => format!("(n % {})::text", rows / 10),

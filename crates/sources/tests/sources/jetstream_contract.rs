@@ -20,7 +20,7 @@ use crate::jetstream_app::NatsApp;
 struct NatsRig(NatsApp);
 
 impl NatsRig {
-    /// What was put back is taken under the id that its letter has.
+    /// A redriven message is received under the id of its letter.
     fn taken(message: &async_nats::jetstream::Message) -> Taken {
         let headers = message.headers.as_ref().unwrap();
         Taken {

@@ -150,7 +150,7 @@ pub async fn a_rule_asks_the_class_of_the_letter_and_what_people_found_out(rig: 
         let mut admitted = rig.admit(captured(class.name()), at(0));
         admitted.class = class;
         let id = rig.insert(vec![admitted]).await[0].letter;
-        // None is a job, so nothing is put back where the gate is open.
+        // None is a job, so an open gate redrives nothing here.
         let expected = expected.map_or(Replayed::NoWayBack, Replayed::Shut);
         assert_eq!(replay(rig, infrastructure, id, 1_000).await, expected, "{class:?}");
         assert_eq!(rig.letter(id).await.status, Status::Pending);
