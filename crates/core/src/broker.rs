@@ -5,6 +5,7 @@
 //! talks to a broker.
 
 mod dead_letter;
+pub mod rabbitmq;
 mod receipt;
 
 use std::borrow::Cow;

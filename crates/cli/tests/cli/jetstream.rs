@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lazaret_nats::{Access, Options, Server as Nats, Version};
+use lazaret_brokers::nats::{Access, Options, Server as Nats, Version};
 use serde_json::Value;
 
 use crate::running::{Desk, Server};

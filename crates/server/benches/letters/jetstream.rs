@@ -12,7 +12,7 @@ use lazaret_core::broker::{BrokerDeath, DeathReason, HEADER_BYTES_MAX, MESSAGE_I
 use lazaret_core::class::ErrorClass;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
-use lazaret_nats::{Server, Version};
+use lazaret_brokers::nats::{Server, Version};
 use lazaret_server::app::App;
 use lazaret_server::config::{JetStreamConfig, SourceConfig, SourceKind};
 use lazaret_server::sources::{capture_and_pull, capture_arrivals};

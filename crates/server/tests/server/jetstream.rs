@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::{self, AckKind, stream};
 use futures_util::TryStreamExt as _;
-use lazaret_nats::{Server, Version};
+use lazaret_brokers::nats::{Server, Version};
 use lazaret_server::config::{Config, JetStreamConfig, SourceConfig, SourceKind};
 use lazaret_server::sources::{self, Running};
 use lazaret_sources::Declare;

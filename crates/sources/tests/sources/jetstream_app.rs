@@ -10,7 +10,7 @@ use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt as _;
 use lazaret_core::broker::StreamOrigin;
 use lazaret_core::time::Time;
-use lazaret_nats::{Options, Server, Version};
+use lazaret_brokers::nats::{Options, Server, Version};
 use lazaret_sources::jetstream::{Bridge, JetStream, JetStreamConfig, WatchedConsumer};
 use lazaret_sources::{Arrival, Declare, Duty, Source};
 

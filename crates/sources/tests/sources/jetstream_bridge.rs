@@ -6,7 +6,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::AckKind;
 use async_nats::jetstream::stream::RetentionPolicy;
 use lazaret_core::broker::DeathReason;
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use lazaret_sources::jetstream::{Bridge, BridgePoint};
 use lazaret_sources::{Duty, Source, SourceError};
 

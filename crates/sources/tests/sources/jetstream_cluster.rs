@@ -9,7 +9,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::Config;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::time::Time;
-use lazaret_nats::{Cluster, Version};
+use lazaret_brokers::nats::{Cluster, Version};
 use lazaret_sources::destination::{Content, Destination, Outgoing, Sent};
 use lazaret_sources::jetstream::{JetStream, JetStreamConfig};
 use lazaret_sources::{Declare, Source};
@@ -18,7 +18,7 @@ use crate::jetstream_app::WAIT_MAX;
 
 const LETTERS: usize = 40;
 
-async fn on_node(cluster: &Arc<Mutex<Cluster>>, node: usize, act: fn(&mut lazaret_nats::Server)) {
+async fn on_node(cluster: &Arc<Mutex<Cluster>>, node: usize, act: fn(&mut lazaret_brokers::nats::Server)) {
     let cluster = Arc::clone(cluster);
     tokio::task::spawn_blocking(move || act(&mut cluster.lock().unwrap().nodes[node])).await.unwrap();
 }
@@ -67,7 +67,7 @@ async fn a_node_that_dies_costs_no_letter_and_sends_nothing_twice() {
         let Ok(arrivals) = source.next().await else { continue };
         for (n, arrival) in arrivals.into_iter().enumerate() {
             if n == 5 && std::mem::take(&mut is_whole) {
-                on_node(&cluster, 0, lazaret_nats::Server::kill).await;
+                on_node(&cluster, 0, lazaret_brokers::nats::Server::kill).await;
             }
             // What is not acknowledged comes again, as the same message.
             if source.ack(std::slice::from_ref(&arrival.receipt)).await.is_ok() {
@@ -76,11 +76,11 @@ async fn a_node_that_dies_costs_no_letter_and_sends_nothing_twice() {
         }
     }
     assert!(!is_whole, "no node was killed");
-    on_node(&cluster, 0, lazaret_nats::Server::start_again).await;
+    on_node(&cluster, 0, lazaret_brokers::nats::Server::start_again).await;
     let at = Time::from_ms(1_763_175_600_000);
     for (n, arrival) in (0_u8..).zip(got.values().take(10)) {
         if n == 3 {
-            on_node(&cluster, 1, lazaret_nats::Server::kill).await;
+            on_node(&cluster, 1, lazaret_brokers::nats::Server::kill).await;
         }
         let letter = LetterId::mint(at, [n; 10]);
         let outgoing = Outgoing {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::broker::{BrokerDeath, DeathReason, HEADER_BYTES_MAX, MESSAGE_ID};
 use lazaret_core::origin::{JetStreamOrigin, Origin};
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use lazaret_sources::Source;
 use lazaret_sources::destination::Destination;
 use lazaret_sources::testing::{Message, Rig, Taken};

@@ -9,7 +9,7 @@ use async_nats::jetstream::stream::RetentionPolicy;
 use lazaret_core::header::HeaderValue;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::time::Time;
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use lazaret_sources::destination::{Content, Destination, Outgoing, Sent, Silence, Verified};
 use lazaret_sources::jetstream::{Bridge, JetStream};
 use lazaret_sources::testing::suite::verify;

@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::{Config, RetentionPolicy};
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use lazaret_sources::jetstream::{JetStream, Sampling, Sweep, WatchedConsumer};
 use lazaret_sources::{Change, ChangeKind, Declare, Duty, Level, Source};
 

@@ -8,7 +8,7 @@ use async_nats::HeaderMap;
 use futures_util::StreamExt as _;
 use lazaret_core::broker::{self, DeathReason};
 use lazaret_core::class::ErrorClass;
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use lazaret_worker::Failure;
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::{self, Consumer, pull};
 use async_nats::jetstream::{Context, message::StreamMessage, stream};
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use lazaret_core::broker::BrokerDeath;
-use lazaret_nats::{Options, Server, Version};
+use lazaret_brokers::nats::{Options, Server, Version};
 use lazaret_worker::jetstream::{Delivery, Worker, WorkerError};
 use lazaret_worker::{Failure, Jitter, Preset, RetryPolicy};
 use tokio::sync::oneshot;

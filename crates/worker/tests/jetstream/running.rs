@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::pull;
 use lazaret_core::broker::Receipt;
-use lazaret_nats::Version;
+use lazaret_brokers::nats::Version;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::rig::{Rig, Running, billing, next};

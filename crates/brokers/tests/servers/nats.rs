@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
-use lazaret_nats::{Access, Certificates, Cluster, Options, Server, Version, node_modules, python};
+use lazaret_brokers::nats::{Access, Certificates, Cluster, Options, Server, Version, node_modules, python};
 
 /// Sends lines to a server in its own protocol and returns what it answers until it has said `+`, `-` or `PONG`.
 fn talk(server: &Server, lines: &str) -> String {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::server::{Options, Server};
+use crate::port::free_port;
 use crate::programs::Version;
-use crate::server::{Options, Server, free_port};
 
 const NODES: usize = 3;
 

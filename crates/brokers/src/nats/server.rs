@@ -1,9 +1,8 @@
 //! One server: started, stopped, killed and started again on the same port and folder.
 
 use std::fmt::Write as _;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,17 +10,15 @@ use std::time::{Duration, Instant};
 use nkeys::KeyPair;
 use tempfile::TempDir;
 
-use crate::accounts::Accounts;
+use super::accounts::Accounts;
 use crate::certificates::Certificates;
+use crate::port::free_port;
 use crate::programs::Version;
 
 /// A server that recovers its streams on a machine that is busy with other tests.
 const START_MAX: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Below the range from which clients are given their own ports: nobody takes the port of a killed server by chance.
-const PORTS: std::ops::Range<u64> = 10_000..32_000;
 
 /// Waits on a pipe for the signal to send. If the pipe closes without one, the test was killed: the server is killed and its
 /// folder is removed.
@@ -260,17 +257,5 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// A port on which nothing listens, drawn at random so that test programs that run at once do not meet.
-pub(crate) fn free_port() -> u16 {
-    loop {
-        let random = RandomState::new().build_hasher().finish();
-        let port = PORTS.start + random % (PORTS.end - PORTS.start);
-        let port = u16::try_from(port).expect("ports fit");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }

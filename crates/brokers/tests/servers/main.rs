@@ -1,0 +1,4 @@
+//! The servers themselves.
+
+mod nats;
+mod rabbitmq;
