@@ -35,7 +35,7 @@ use crate::{
 };
 use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
-pub use config::{Auth, JetStreamConfig, Scope, Secret, Tls, WatchedConsumer};
+pub use config::{Auth, JetStreamConfig, Scope, WatchedConsumer};
 use link::{Link, locked};
 pub use receipts::captured_id;
 pub use sampling::Sampling;

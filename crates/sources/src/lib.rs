@@ -4,15 +4,18 @@
 //! store: what is captured is handed over, and acknowledged once somebody says that it was committed.
 
 pub mod backoff;
+mod credentials;
 pub mod destination;
 pub mod jetstream;
 pub mod outbox;
+pub mod rabbitmq;
 pub mod sink;
 pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use backoff::Backoff;
+pub use credentials::{Secret, Tls};
 pub use source::{
     Arrival, Change, ChangeKind, Declare, Duty, Finding, Level, Receipt, Source, SourceError, SourceHealth,
     WorkerReceipt,

@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 
 use lazaret_core::limits;
-use lazaret_sources::jetstream::{Auth, JetStream, JetStreamConfig, Scope, Secret, Tls, WatchedConsumer};
+use lazaret_sources::jetstream::{Auth, JetStream, JetStreamConfig, Scope, WatchedConsumer};
+use lazaret_sources::{Secret, Tls};
 use serde::Serialize;
 
 use super::check::{parse_scalar, parse_texts};

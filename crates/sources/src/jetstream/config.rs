@@ -1,12 +1,11 @@
 //! What a JetStream source is configured with. Credentials are in it: none of them is ever shown.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use lazaret_core::limits;
 use lazaret_core::retry::Preset;
 
-use crate::SourceError;
+use crate::{Secret, SourceError, Tls};
 
 /// One JetStream account as a source of dead letters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,15 +58,6 @@ pub enum Auth {
     CredentialsFile(PathBuf),
 }
 
-/// Certificates in PEM files. The roots of the machine are trusted as well.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tls {
-    pub is_required: bool,
-    pub ca: Option<PathBuf>,
-    /// The client's certificate with its key.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
 /// A consumer of the application and the retry policy that it has to have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchedConsumer {
@@ -86,27 +76,6 @@ pub enum Scope {
     Account,
     /// Those of the configured consumers.
     Configured,
-}
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
-    }
-
-    /// The text itself, for whoever connects or compares.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
 }
 
 impl WatchedConsumer {
