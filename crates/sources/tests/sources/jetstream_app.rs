@@ -8,9 +8,9 @@ use async_nats::jetstream::stream::{Config, RetentionPolicy};
 use async_nats::jetstream::{AckKind, Context, Message, stream};
 use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt as _;
+use lazaret_brokers::nats::{Options, Server, Version};
 use lazaret_core::broker::StreamOrigin;
 use lazaret_core::time::Time;
-use lazaret_brokers::nats::{Options, Server, Version};
 use lazaret_sources::jetstream::{Bridge, JetStream, JetStreamConfig, WatchedConsumer};
 use lazaret_sources::{Arrival, Declare, Duty, Source};
 

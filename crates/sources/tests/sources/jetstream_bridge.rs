@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use async_nats::HeaderMap;
 use async_nats::jetstream::AckKind;
 use async_nats::jetstream::stream::RetentionPolicy;
-use lazaret_core::broker::DeathReason;
 use lazaret_brokers::nats::Version;
+use lazaret_core::broker::DeathReason;
 use lazaret_sources::jetstream::{Bridge, BridgePoint};
 use lazaret_sources::{Duty, Source, SourceError};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
-use lazaret_core::origin::Origin;
 use lazaret_brokers::nats::{Access, Options, Server, Version};
+use lazaret_core::origin::Origin;
 use lazaret_sources::jetstream::{Auth, Bridge, JetStream, JetStreamConfig, Secret, Tls};
 use lazaret_sources::{Duty, Level, Source};
 
@@ -264,7 +264,8 @@ async fn every_kind_of_credential_connects_and_a_wrong_one_is_told_without_it() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_needs_the_authority_that_signed_the_server() {
-    let options = Options { tls: Some(lazaret_brokers::nats::Certificates::generate()), ..Options::default() };
+    let options =
+        Options { tls: Some(lazaret_brokers::nats::Certificates::generate()), ..Options::default() };
     let server = tokio::task::spawn_blocking(|| Server::start_with(options)).await.unwrap();
     let certificates = server.certificates().unwrap();
     let trusted = Tls { is_required: true, ca: Some(certificates.ca()), client: None };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use lazaret_core::broker;
 use lazaret_brokers::nats::{Version, node_modules, python};
+use lazaret_core::broker;
 use lazaret_sources::Source;
 use lazaret_sources::destination::{Destination, Sent, Verified};
 use lazaret_sources::jetstream::Bridge;

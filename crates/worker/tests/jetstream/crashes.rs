@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::consumer::pull;
-use lazaret_core::broker::DeathReason;
 use lazaret_brokers::nats::{Options, Version};
+use lazaret_core::broker::DeathReason;
 use lazaret_worker::jetstream::{Delivery, Worker};
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use futures_util::StreamExt as _;
+use lazaret_brokers::nats::Version;
 use lazaret_core::broker::{self, DeathReason};
 use lazaret_core::class::ErrorClass;
-use lazaret_brokers::nats::Version;
 use lazaret_worker::Failure;
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::pull;
-use lazaret_core::broker::Receipt;
 use lazaret_brokers::nats::Version;
+use lazaret_core::broker::Receipt;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::rig::{Rig, Running, billing, next};
