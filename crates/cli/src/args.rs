@@ -10,6 +10,7 @@ use lazaret_server::config::{Config, Overrides};
 
 use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
+use crate::commands::broker::{JetStreamCommand, RabbitMqCommand};
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::{self, ConfigCommand};
 use crate::commands::decide::{DecideArgs, RestoreArgs};
@@ -21,7 +22,6 @@ use crate::commands::holds::HoldsArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::incident::IncidentCommand;
 use crate::commands::incidents::IncidentsArgs;
-use crate::commands::jetstream::JetStreamCommand;
 use crate::commands::jobs::JobsCommand;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::ls::LsArgs;
@@ -307,6 +307,9 @@ pub enum Command {
     /// Declare the streams, consumers and retry policies of a JetStream source
     #[command(subcommand, name = "jetstream")]
     JetStream(JetStreamCommand),
+    /// Declare the queues of a RabbitMQ source, and find dead-letter queues
+    #[command(subcommand, name = "rabbitmq")]
+    RabbitMq(RabbitMqCommand),
     /// Look for what is wrong with the server and its sources, and say what to do
     Doctor(DoctorArgs),
     /// Write letters whole, one JSON line each, to a file or stdout

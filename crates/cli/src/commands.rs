@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod broker;
 pub mod completions;
 pub mod config;
 pub mod decide;
@@ -14,7 +15,6 @@ pub mod holds;
 pub mod import;
 pub mod incident;
 pub mod incidents;
-pub mod jetstream;
 pub mod jobs;
 pub mod ledger;
 pub mod ls;
@@ -80,7 +80,8 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Workers(args) => workers::run(args, &client()?, screen).await,
         Command::Sources(args) => sources::run(args, &client()?, screen).await,
         Command::Outbox(command) => outbox::run(command, screen).await,
-        Command::JetStream(command) => jetstream::run(command, screen).await,
+        Command::JetStream(command) => broker::run_jetstream(command, screen).await,
+        Command::RabbitMq(command) => broker::run_rabbitmq(command, screen).await,
         Command::Doctor(args) => doctor::run(args, &client()?, screen).await,
         Command::Export(args) => export::run(args, &client()?, screen).await,
         Command::Import(args) => import::run(args, &client()?, screen).await,

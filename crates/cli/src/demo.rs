@@ -17,6 +17,7 @@ mod message;
 mod nats;
 mod payloads;
 mod programs;
+mod rabbitmq;
 mod shop;
 mod story;
 mod text;
@@ -33,6 +34,7 @@ use lazaret_store::decision::Verb;
 pub use back::{Receiver, write_down};
 pub use feed::Feed;
 pub use nats::Broker;
+pub use rabbitmq::Node;
 pub use worker::{Pace, Worker};
 
 use calendar::Calendar;

@@ -228,6 +228,7 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("GET", "/api/v1/sources/{name}/check", Permission::Read),
     ("GET", "/api/v1/sources/{name}/topology", Permission::Read),
     ("POST", "/api/v1/sources/{name}/topology", Permission::Administer),
+    ("GET", "/api/v1/sources/{name}/queues", Permission::Read),
     ("POST", "/api/v1/dead-letters/{id}/put-back", Permission::Decide),
     ("GET", "/api/v1/series", Permission::Read),
     ("GET", "/api/v1/suggest", Permission::Read),

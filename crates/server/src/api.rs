@@ -28,6 +28,7 @@ pub(crate) mod reveal;
 pub(crate) mod rules;
 pub(crate) mod run_series;
 pub(crate) mod series;
+pub(crate) mod source_queues;
 pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod suggest;
@@ -97,6 +98,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{name}", get(sources::show))
         .route("/api/v1/sources/{name}/check", get(sources::check))
+        .route("/api/v1/sources/{name}/queues", get(source_queues::list))
         .route("/api/v1/sources/{name}/topology", get(sources::topology).post(sources::apply_topology))
         .route("/api/v1/dead-letters/{id}/put-back", post(sources::put_back))
         .route("/api/v1/series", get(series::series))

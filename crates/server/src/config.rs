@@ -15,6 +15,7 @@ mod jobs;
 mod layer;
 mod outbox;
 mod problem;
+mod rabbitmq;
 mod redaction;
 mod redrive;
 mod replay;
@@ -50,6 +51,7 @@ pub use event_path::{BadEventPath, EventPath};
 pub use jobs::JobsConfig;
 pub use lazaret_core::gate::Governance;
 pub use lazaret_sources::jetstream::JetStreamConfig;
+pub use lazaret_sources::rabbitmq::RabbitMqConfig;
 pub use outbox::OutboxSource;
 pub use problem::{Checked, ConfigError, ConfigProblem, Severity};
 pub use redaction::RedactionConfig;
@@ -176,6 +178,8 @@ pub struct SourceConfig {
     pub outbox: Option<OutboxSource>,
     /// The account of a NATS server, if it is one.
     pub jetstream: Option<JetStreamConfig>,
+    /// The virtual host of a RabbitMQ broker, if it is one.
+    pub rabbitmq: Option<RabbitMqConfig>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,6 +190,8 @@ pub enum SourceKind {
     Outbox,
     /// Exhausted messages of NATS JetStream.
     JetStream,
+    /// Dead-letter queues of RabbitMQ.
+    RabbitMq,
 }
 
 /// Where an event names its tenant unless a source says otherwise.
@@ -313,8 +319,9 @@ impl Config {
             let sink = outbox.clone().filter_map(|it| it.sink.as_ref());
             let sink = sink.map(|it| (format!("sources.{name}.relay.sink"), it));
             secrets.extend(outbox.map(|it| (format!("sources.{name}.url"), it.url.secret())));
-            let jetstream = source.jetstream.as_ref().and_then(jetstream::secret);
-            secrets.extend(jetstream.map(|(key, secret)| (format!("sources.{name}.auth.{key}"), secret)));
+            let broker = source.jetstream.as_ref().and_then(jetstream::secret);
+            let broker = broker.or_else(|| source.rabbitmq.as_ref().and_then(rabbitmq::secret));
+            secrets.extend(broker.map(|(key, secret)| (format!("sources.{name}.auth.{key}"), secret)));
             for (path, destination) in own.chain(subscribers).chain(sink) {
                 secrets.insert(format!("{path}.url"), destination.url.secret().as_str());
                 if let Some(secret) = &destination.secret {
@@ -423,6 +430,7 @@ impl SourceConfig {
             queues: BTreeMap::new(),
             outbox: None,
             jetstream: None,
+            rabbitmq: None,
         }
     }
 }
@@ -455,13 +463,25 @@ impl LogFormat {
 }
 
 impl SourceKind {
-    pub const ALL: [SourceKind; 3] = [SourceKind::Report, SourceKind::Outbox, SourceKind::JetStream];
+    pub const ALL: [SourceKind; 4] =
+        [SourceKind::Report, SourceKind::Outbox, SourceKind::JetStream, SourceKind::RabbitMq];
 
     pub const fn name(self) -> &'static str {
         match self {
             SourceKind::Report => "report",
             SourceKind::Outbox => "outbox",
             SourceKind::JetStream => "jetstream",
+            SourceKind::RabbitMq => "rabbitmq",
+        }
+    }
+
+    /// The name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            SourceKind::Report => "report",
+            SourceKind::Outbox => "outbox",
+            SourceKind::JetStream => "JetStream",
+            SourceKind::RabbitMq => "RabbitMQ",
         }
     }
 }

@@ -18,6 +18,7 @@ use lazaret_core::time::Time;
 use lazaret_sources::destination::Destination;
 use lazaret_sources::jetstream::{JetStream, JetStreamConfig};
 use lazaret_sources::outbox::{Outbox, Relay};
+use lazaret_sources::rabbitmq::{RabbitMq, RabbitMqConfig};
 use lazaret_sources::{Duty, Source};
 use lazaret_store::Store;
 
@@ -58,6 +59,7 @@ pub struct Running {
 enum Settings {
     Outbox(Box<OutboxSource>),
     JetStream(Box<JetStreamConfig>),
+    RabbitMq(Box<RabbitMqConfig>),
 }
 
 #[derive(Debug)]
@@ -83,7 +85,9 @@ pub struct SoFar {
 impl Settings {
     fn of(source: &SourceConfig) -> Option<Settings> {
         let outbox = source.outbox.clone().map(|outbox| Settings::Outbox(Box::new(outbox)));
-        outbox.or_else(|| source.jetstream.clone().map(|config| Settings::JetStream(Box::new(config))))
+        let jetstream = source.jetstream.clone().map(|config| Settings::JetStream(Box::new(config)));
+        let rabbitmq = source.rabbitmq.clone().map(|config| Settings::RabbitMq(Box::new(config)));
+        outbox.or(jetstream).or(rabbitmq)
     }
 }
 
@@ -143,6 +147,13 @@ impl Running {
                 let (source, destination) = (Arc::clone(&jetstream) as _, jetstream as _);
                 Running { settings, source, destination, duties, outbox: None, so_far }
             }
+            Settings::RabbitMq(wanted) => {
+                let rabbitmq = RabbitMq::new((**wanted).clone()).map_err(|error| error.to_string())?;
+                let rabbitmq = Arc::new(rabbitmq);
+                let duties = rabbitmq.duties();
+                let (source, destination) = (Arc::clone(&rabbitmq) as _, rabbitmq as _);
+                Running { settings, source, destination, duties, outbox: None, so_far }
+            }
         }))
     }
 
@@ -151,6 +162,7 @@ impl Running {
         match &self.settings {
             Settings::Outbox(_) => false,
             Settings::JetStream(config) => config.apply_at_start,
+            Settings::RabbitMq(config) => config.apply_at_start,
         }
     }
 

@@ -17,6 +17,6 @@ pub mod testing;
 pub use backoff::Backoff;
 pub use credentials::{Secret, Tls};
 pub use source::{
-    Arrival, Change, ChangeKind, Declare, Duty, Finding, Level, Receipt, Source, SourceError, SourceHealth,
-    WorkerReceipt,
+    Arrival, Change, ChangeKind, Declare, Duty, Finding, FoundQueue, Level, Receipt, Source, SourceError,
+    SourceHealth, WorkerReceipt,
 };

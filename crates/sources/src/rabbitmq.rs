@@ -4,6 +4,8 @@
 //! changed; missing dead-letter queues are created.
 
 mod config;
+mod discovery;
+mod management;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +18,8 @@ pub use config::{
 
 use crate::destination::{Destination, Outgoing, Route, Sent, SentCopy, Silence, Verified};
 use crate::{
-    Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth, WorkerReceipt,
+    Arrival, Change, Declare, Duty, Finding, FoundQueue, Receipt, Source, SourceError, SourceHealth,
+    WorkerReceipt,
 };
 
 /// One virtual host. Connects when it is used.
@@ -85,6 +88,10 @@ impl Source for RabbitMq {
 
     async fn declare(&self, _: Declare) -> Result<Vec<Change>, SourceError> {
         Err(self.unavailable())
+    }
+
+    async fn discover(&self) -> Result<Option<Vec<FoundQueue>>, SourceError> {
+        self.found_queues().await
     }
 }
 

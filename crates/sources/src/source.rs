@@ -80,6 +80,23 @@ pub struct WorkerReceipt {
     pub ack: Receipt,
 }
 
+/// A queue at the source's broker that seems to hold dead letters.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FoundQueue {
+    pub name: String,
+    /// Messages in it; nothing where that is not known yet.
+    pub depth: Option<u64>,
+    /// Messages per second that arrive there.
+    pub publish_rate: f64,
+    /// Messages per second that are taken from there.
+    pub deliver_rate: f64,
+    pub consumers: Option<u64>,
+    /// Queues that dead-letter into it; none for a queue that is known by its name alone.
+    pub fed_by: Vec<String>,
+    /// Whether this source captures from it.
+    pub is_captured: bool,
+}
+
 /// One difference between the topology that is configured and the one that is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
@@ -156,6 +173,11 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// a second call then returns nothing but what is blocked.
     async fn declare(&self, _: Declare) -> Result<Vec<Change>, SourceError> {
         Ok(Vec::new())
+    }
+
+    /// Lists the broker's queues that seem to hold dead letters, fullest first; `None` where that cannot be known.
+    async fn discover(&self) -> Result<Option<Vec<FoundQueue>>, SourceError> {
+        Ok(None)
     }
 }
 

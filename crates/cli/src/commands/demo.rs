@@ -31,6 +31,7 @@ Examples:
   lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
   lazaret demo --seed 42 --still        another story, and nothing after it
   lazaret demo --nats                   with orders on NATS JetStream, on a server of the demo's own
+  lazaret demo --rabbitmq               with parcels on RabbitMQ, on a node of the demo's own
 
 One incident, that of the bad deploy, has its cause and its fix written down; what is put back is taken by a receiver
 of the demo's own. The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
@@ -52,6 +53,9 @@ pub struct DemoArgs {
     /// Add a NATS server with a stream of orders whose worker fails on some; needs nats-server
     #[arg(long)]
     nats: bool,
+    /// Add a RabbitMQ node with a queue of parcels whose worker fails on some; needs rabbitmq-server
+    #[arg(long)]
+    rabbitmq: bool,
 }
 
 pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
@@ -67,6 +71,10 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let broker = args.nats.then(|| demo::Broker::start(folder.path())).transpose()?;
     if let Some(broker) = &broker {
         broker.add_to(&mut config);
+    }
+    let node = args.rabbitmq.then(|| demo::Node::start(folder.path())).transpose()?;
+    if let Some(node) = &node {
+        node.add_to(&mut config);
     }
     let mut feed = Feed::new(args.seed);
     tokio::select! {
@@ -88,12 +96,18 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
                 broker.run(pace, ended).await;
             }
         };
+        let ended = app.stopping();
+        let node = async move {
+            if let Some(node) = node {
+                node.run(pace, ended).await;
+            }
+        };
         match pace {
             Pace::Still => {
-                tokio::join!(worker, receiver, broker);
+                tokio::join!(worker, receiver, broker, node);
             }
             Pace::Trickle => {
-                tokio::join!(worker, receiver, broker, feed.live(app));
+                tokio::join!(worker, receiver, broker, node, feed.live(app));
             }
         }
     };

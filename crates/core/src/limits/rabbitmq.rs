@@ -39,3 +39,6 @@ pub const RABBITMQ_NAME_BYTES_MAX: usize = 255;
 
 /// Dead-letter queues of one source: each has a consumer of its own.
 pub const RABBITMQ_QUEUES_MAX: usize = 200;
+
+/// How long the management API may take to answer; a node with thousands of queues needs seconds.
+pub const RABBITMQ_MANAGEMENT_MS_MAX: u64 = 10_000;

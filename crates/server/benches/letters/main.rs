@@ -16,6 +16,7 @@ mod postgres_floor;
 mod postgres_jobs;
 mod postgres_lists;
 mod prune;
+mod rabbitmq;
 mod redrive;
 mod regroup;
 mod retry;
@@ -25,7 +26,7 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "capture",
     "clients",
     "jobs",
@@ -36,6 +37,7 @@ const PARTS: [&str; 11] = [
     "regroup",
     "prune",
     "jetstream",
+    "rabbitmq",
     "postgres",
 ];
 
@@ -84,6 +86,9 @@ fn main() {
     }
     if wanted("jetstream") {
         runtime.block_on(jetstream::run());
+    }
+    if wanted("rabbitmq") {
+        runtime.block_on(rabbitmq::run());
     }
     if wanted("lists") {
         runtime.block_on(lists::run(&options.sizes));

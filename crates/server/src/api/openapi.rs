@@ -8,8 +8,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::{
     admin, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics, progress,
-    receipts, redrives, report, retention, retry, rules, run_series, series, sources, stats, suggest,
-    transfer,
+    receipts, redrives, report, retention, retry, rules, run_series, series, source_queues, sources, stats,
+    suggest, transfer,
 };
 use crate::access::{self, Permission};
 
@@ -172,6 +172,7 @@ step_docs! {
         sources::check,
         sources::topology,
         sources::apply_topology,
+        source_queues::list,
         sources::put_back,
         suggest::suggest,
         progress::progress,

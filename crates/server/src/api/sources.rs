@@ -33,7 +33,7 @@ pub(crate) struct SourceList {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceBody {
     pub name: String,
-    /// jobs, report, outbox or jetstream
+    /// jobs, report, outbox, jetstream or rabbitmq
     #[schema(value_type = String)]
     pub kind: &'static str,
     /// required or optional
@@ -389,7 +389,7 @@ fn refusal(put_back: &Result<Option<PutBack>, NotLooked>) -> Option<String> {
     }
 }
 
-fn unknown(app: &App, name: &str) -> Problem {
+pub(super) fn unknown(app: &App, name: &str) -> Problem {
     let known: Vec<&str> = app.config.sources.keys().map(String::as_str).collect();
     Problem::new(Code::NotFound, format!("the source `{}` is not configured", shown(name)))
         .hint(format!("configured: jobs, {}", known.join(", ")))

@@ -1,6 +1,6 @@
 //! Turns settings into a configuration. Goes on after a problem with the default, so that all of them are found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use lazaret_core::class::{Conditions, ErrorClass, StatusRange};
@@ -13,7 +13,7 @@ use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
     SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jetstream, jobs,
-    outbox, redaction, redrive, replay, retention, value,
+    outbox, rabbitmq, redaction, redrive, replay, retention, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -193,28 +193,21 @@ impl Check<'_> {
         }
         let event_path = |text: &str| EventPath::parse(text).map_err(|bad| bad.to_string());
         let mut source = SourceConfig::new(name, kind.unwrap_or(SourceKind::Report));
-        source.aggregate = self.scalar(&path("aggregate"), event_path);
-        if let Some(tenant) = self.scalar(&path("tenant"), event_path) {
-            source.tenant = tenant;
-        }
         if let Some(queue) = self.scalar(&path("queue"), value::name) {
             source.queue = queue;
         }
         if let Some(governance) = self.scalar(&path("governance"), jobs::governance) {
             source.governance = governance;
         }
-        const REPORT: &[&str] = &["aggregate", "tenant", "queue", "destination", "subscribers"];
-        for (kind, keys) in [
-            (SourceKind::Report, REPORT),
-            (SourceKind::Outbox, outbox::KEYS),
-            (SourceKind::JetStream, jetstream::KEYS),
-        ] {
-            if kind != source.kind {
-                self.refuse(name, source.kind, keys);
-            }
-        }
+        let own = keys_of(source.kind);
+        let foreign: BTreeSet<&str> = SourceKind::ALL.into_iter().flat_map(keys_of).copied().collect();
+        self.refuse(name, source.kind, foreign.into_iter().filter(|key| !own.contains(key)));
         match source.kind {
             SourceKind::Report => {
+                source.aggregate = self.scalar(&path("aggregate"), event_path);
+                if let Some(tenant) = self.scalar(&path("tenant"), event_path) {
+                    source.tenant = tenant;
+                }
                 source.destination = destination::check(&path("destination"), self.settings, self.problems);
                 source.subscribers =
                     destination::subscribers(&path("subscribers"), self.settings, self.problems);
@@ -225,6 +218,9 @@ impl Check<'_> {
             SourceKind::JetStream => {
                 source.jetstream = jetstream::check(name, place, self.settings, self.problems);
             }
+            SourceKind::RabbitMq => {
+                source.rabbitmq = rabbitmq::check(name, place, self.settings, self.problems);
+            }
         }
         source.retention = retention::check(&path("retention"), self.settings, self.problems);
         source.queues = retention::queues(&path("queues"), self.settings, self.problems);
@@ -232,7 +228,7 @@ impl Check<'_> {
     }
 
     /// Refuses keys that another kind of source has: what is silently ignored is found in production.
-    fn refuse(&mut self, name: &str, kind: SourceKind, foreign: &[&str]) {
+    fn refuse<'a>(&mut self, name: &str, kind: SourceKind, foreign: impl Iterator<Item = &'a str>) {
         for key in foreign {
             let path = format!("sources.{name}.{key}");
             let inside = format!("{path}.");
@@ -242,6 +238,16 @@ impl Check<'_> {
                 self.problems.add(setting.place.clone(), &path, message);
             }
         }
+    }
+}
+
+/// The keys that only some kinds of sources have.
+fn keys_of(kind: SourceKind) -> &'static [&'static str] {
+    match kind {
+        SourceKind::Report => &["aggregate", "tenant", "queue", "destination", "subscribers"],
+        SourceKind::Outbox => outbox::KEYS,
+        SourceKind::JetStream => jetstream::KEYS,
+        SourceKind::RabbitMq => rabbitmq::KEYS,
     }
 }
 

@@ -55,7 +55,17 @@ fn the_example_loads_with_every_key_active() {
     assert_eq!(config.replay_rules.len(), 1);
     assert_eq!(
         config.sources.keys().collect::<Vec<_>>(),
-        ["billing", "events", "events-by-file", "events-by-nkey", "events-by-user", "report", "shop"]
+        [
+            "billing",
+            "events",
+            "events-by-file",
+            "events-by-nkey",
+            "events-by-user",
+            "orders",
+            "orders-by-certificate",
+            "report",
+            "shop"
+        ]
     );
     let path = |name: &str| config.sources[name].aggregate.as_ref().map(|path| path.text().to_owned());
     assert_eq!(path("billing").as_deref(), Some("$.payload.invoiceId"));

@@ -15,7 +15,7 @@ use super::problem::{Place, Problems, quoted};
 use super::schema::{Key, Shape, key};
 use super::value;
 
-/// Keys of a JetStream source that no other kind has.
+/// Keys of a JetStream source; some of them belong to other kinds as well.
 pub(super) const KEYS: &[&str] = &[
     "servers",
     "auth",
@@ -41,6 +41,7 @@ pub(super) const AUTH: &[Key] = &[
     key("password", Shape::Text),
     key("nkey_seed", Shape::Text),
     key("credentials_file", Shape::Text),
+    key("external", Shape::Flag),
 ];
 
 pub(super) const TLS: &[Key] = &[
@@ -63,7 +64,7 @@ const BACKOFF_MS_MAX: u64 = 86_400_000;
 /// The longest time that a stream keeps messages or recognises duplicates: ten years.
 const KEEP_MS_MAX: u64 = 10 * 366 * 86_400_000;
 
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// Reads what is set for the source `name`. Nothing if something of it is bad, which is reported.
 pub(super) fn check(
@@ -138,6 +139,10 @@ fn auth(path: &str, settings: &Settings, problems: &mut Problems) -> Auth {
     let inside = format!("{path}.");
     let first = settings.iter().find(|(key, _)| key.starts_with(&inside));
     let Some(place) = first.map(|(_, setting)| setting.place.clone()) else { return Auth::None };
+    if let Some(setting) = settings.get(&format!("{path}.external")) {
+        let message = "a source of the kind jetstream has no external".to_owned();
+        problems.add(setting.place.clone(), &format!("{path}.external"), message);
+    }
     let mut text = |key: &str| {
         let at = format!("{path}.{key}");
         parse_scalar(settings, &at, &at, value::filled, problems)
@@ -167,7 +172,7 @@ fn auth(path: &str, settings: &Settings, problems: &mut Problems) -> Auth {
     given.pop().unwrap_or_default()
 }
 
-fn tls(path: &str, settings: &Settings, problems: &mut Problems) -> Tls {
+pub(super) fn tls(path: &str, settings: &Settings, problems: &mut Problems) -> Tls {
     let at = |key: &str| format!("{path}.{key}");
     let required = parse_scalar(settings, &at("required"), &at("required"), value::flag, problems);
     let mut file =
@@ -262,7 +267,7 @@ struct ShownAuth {
 }
 
 #[derive(Serialize)]
-struct ShownTls {
+pub(super) struct ShownTls {
     required: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ca_file: Option<String>,
@@ -293,14 +298,17 @@ fn shown_auth(auth: &Auth) -> Option<ShownAuth> {
     })
 }
 
-pub(super) fn shown(config: &JetStreamConfig) -> ShownJetStream {
+pub(super) fn shown_tls(tls: &Tls) -> Option<ShownTls> {
     let file = |path: &PathBuf| path.display().to_string();
-    let tls = (config.tls != Tls::default()).then(|| ShownTls {
-        required: config.tls.is_required,
-        ca_file: config.tls.ca.as_ref().map(file),
-        cert_file: config.tls.client.as_ref().map(|(cert, _)| file(cert)),
-        key_file: config.tls.client.as_ref().map(|(_, key)| file(key)),
-    });
+    (*tls != Tls::default()).then(|| ShownTls {
+        required: tls.is_required,
+        ca_file: tls.ca.as_ref().map(file),
+        cert_file: tls.client.as_ref().map(|(cert, _)| file(cert)),
+        key_file: tls.client.as_ref().map(|(_, key)| file(key)),
+    })
+}
+
+pub(super) fn shown(config: &JetStreamConfig) -> ShownJetStream {
     let consumers = config.consumers.iter().map(|watched| ShownConsumer {
         stream: watched.stream.clone(),
         consumer: watched.consumer.clone(),
@@ -322,7 +330,7 @@ pub(super) fn shown(config: &JetStreamConfig) -> ShownJetStream {
         schema_version_header: config.schema_version_header.clone(),
         tenant_header: config.tenant_header.clone(),
         auth: shown_auth(&config.auth),
-        tls,
+        tls: shown_tls(&config.tls),
         consumers: consumers.collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
 //! file and the reference; tests fail where one is forgotten.
 
-use super::{jetstream, outbox, retry};
+use super::{jetstream, outbox, rabbitmq, retry};
 
 /// What a key's value looks like.
 #[derive(Debug)]
@@ -181,6 +181,15 @@ const KEYS: &[Key] = &[
                 key("aggregate_header", Shape::Text),
                 key("schema_version_header", Shape::Text),
                 key("tenant_header", Shape::Text),
+                key("vhost", Shape::Text),
+                key("dead_letter_queues", Shape::Entries(rabbitmq::DEAD_LETTER_QUEUES)),
+                key("redrive_to", Shape::Text),
+                key("restore_expiration", Shape::Flag),
+                key("prefetch", Shape::Count),
+                key("receipts_queue", Shape::Text),
+                key("quiet_window", Shape::Length),
+                key("management", Shape::Table(rabbitmq::MANAGEMENT)),
+                key("schema_version", Shape::Text),
             ]),
             Names::Source,
         ),

@@ -13,10 +13,11 @@ use super::destination::{self, ShownDestination};
 use super::jetstream::{self, ShownJetStream};
 use super::jobs::{self, ShownJobs};
 use super::outbox::{self, ShownOutbox};
+use super::rabbitmq::{self, ShownRabbitMq};
 use super::redaction::{self, ShownRedaction};
 use super::redrive::{self, ShownRedrive};
 use super::retention::{self, ShownQueue, ShownRetention};
-use super::{ClassRule, Config, LimitsConfig, SourceConfig, value};
+use super::{ClassRule, Config, LimitsConfig, SourceConfig, SourceKind, value};
 
 pub(super) fn to_toml(config: &Config) -> String {
     let shown = Shown {
@@ -184,6 +185,8 @@ struct ShownSource<'a> {
     outbox: Option<ShownOutbox>,
     #[serde(flatten)]
     jetstream: Option<ShownJetStream>,
+    #[serde(flatten)]
+    rabbitmq: Option<ShownRabbitMq>,
 }
 
 fn limits(limits: &LimitsConfig) -> ShownLimits {
@@ -244,7 +247,7 @@ fn replay_rule(rule: &ReplayRule) -> ShownReplayRule<'_> {
 
 fn source(source: &SourceConfig) -> ShownSource<'_> {
     // What is read out of events; a table has columns for it.
-    let read = source.outbox.is_none() && source.jetstream.is_none();
+    let read = source.kind == SourceKind::Report;
     ShownSource {
         kind: source.kind.name(),
         aggregate: source.aggregate.as_ref().map(|path| path.text()),
@@ -261,5 +264,6 @@ fn source(source: &SourceConfig) -> ShownSource<'_> {
         queues: retention::shown_queues(&source.queues),
         outbox: source.outbox.as_ref().map(outbox::shown),
         jetstream: source.jetstream.as_ref().map(jetstream::shown),
+        rabbitmq: source.rabbitmq.as_ref().map(rabbitmq::shown),
     }
 }

@@ -19,6 +19,7 @@ use crate::access::Permission;
 use crate::api::letters::Pairs;
 use crate::api::problem::Problem;
 use crate::api::retention::{self, QueueRetentionBody};
+use crate::api::source_queues::{self, SourceQueues};
 use crate::api::sources::{self, CheckBody, ConnectionBody, DutyBody, OutboxBody, SourceBody};
 use crate::api::stats;
 use crate::app::App;
@@ -33,10 +34,17 @@ struct Sources {
     shell: Shell,
     sources: Vec<Source>,
     /// What a look at one of them found, and which that was.
-    checked: Option<CheckBody>,
+    checked: Option<Checked>,
     hindrance: Option<String>,
     /// Whether nothing is configured beside what is always there.
     bare: bool,
+}
+
+/// What a check of one source found.
+struct Checked {
+    body: CheckBody,
+    /// Dead-letter queues at its broker; nothing where the broker cannot be asked.
+    queues: Option<SourceQueues>,
 }
 
 /// A source with what is told of it elsewhere.
@@ -123,8 +131,14 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
 async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Result<Response, Problem> {
     let asked = Asked::read(pairs)?;
     let Some(name) = asked.get("check") else { return page(&app, &viewer, None, None).await };
-    match sources::check(State(Arc::clone(&app)), Ok(Path(name.to_owned()))).await {
-        Ok(checked) => page(&app, &viewer, Some(checked.0), None).await,
+    let path = || Ok(Path(name.to_owned()));
+    match sources::check(State(Arc::clone(&app)), path()).await {
+        Ok(checked) => {
+            // What cannot be reached is among the findings already.
+            let queues = source_queues::list(State(Arc::clone(&app)), path()).await.ok();
+            let queues = queues.map(|queues| queues.0).filter(|queues| queues.known);
+            page(&app, &viewer, Some(Checked { body: checked.0, queues }), None).await
+        }
         Err(problem) => page(&app, &viewer, None, Some(&problem)).await,
     }
 }
@@ -132,7 +146,7 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
 async fn page(
     app: &Arc<App>,
     viewer: &Viewer,
-    checked: Option<CheckBody>,
+    checked: Option<Checked>,
     problem: Option<&Problem>,
 ) -> Result<Response, Problem> {
     let listed = sources::list(State(Arc::clone(app)), pairs(&[])).await?.0;

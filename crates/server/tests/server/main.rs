@@ -40,6 +40,7 @@ mod outbox;
 mod outbox_faults;
 mod postgres;
 mod python;
+mod rabbitmq;
 mod receiver;
 mod redaction;
 mod redaction_masks;

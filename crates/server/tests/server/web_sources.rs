@@ -54,7 +54,7 @@ async fn a_source_is_shown_with_its_letters_and_its_addresses_without_their_secr
     assert!(!text.contains("Nothing else is configured"), "{text}");
     let checked = page(&app, "/sources?check=orders").await;
     assert!(
-        checked.contains("A look at orders") && checked.contains("there is nothing to look at"),
+        checked.contains("Health check of orders") && checked.contains("there is nothing to look at"),
         "{checked}"
     );
     let unknown = Browser::default().get(&app, "/sources?check=%3Cscript%3Ealert(1)").await;
@@ -74,7 +74,7 @@ async fn a_table_shows_how_it_stands_and_what_is_wrong_with_it() {
     }
     let checked = page(&shop.app, "/sources?check=shop").await;
     assert!(
-        checked.contains("A look at shop") && !checked.contains("<span class=\"state bad\">error"),
+        checked.contains("Health check of shop") && !checked.contains("<span class=\"state bad\">error"),
         "{checked}"
     );
     shop.database.batch_execute("alter table outbox rename column last_error to mishap").await.unwrap();

@@ -197,8 +197,11 @@ impl RabbitMqConfig {
         if self.auth == Auth::External && self.tls.client.is_none() {
             wrong.push("auth external needs a client certificate under tls".to_owned());
         }
-        if self.queues.is_empty() {
-            wrong.push("queues is empty: name at least one dead-letter queue".to_owned());
+        if self.queues.is_empty() && self.management.is_none() {
+            wrong.push(
+                "dead_letter_queues is empty: name at least one, or set management.url to find some"
+                    .to_owned(),
+            );
         }
         wrong.extend(self.wrong_queues());
         if !(1..=limits::RABBITMQ_PREFETCH_MAX).contains(&self.prefetch) {
