@@ -3,6 +3,12 @@
 /// How long one request to the server may take. A redrive has to end well before its claim does.
 pub const JETSTREAM_REQUEST_MS_MAX: u64 = 5_000;
 
+/// How long a redriven message is published again while nobody knows whether it was stored. Its last request ends before the
+/// send is given up.
+pub const JETSTREAM_SEND_MS_MAX: u64 = 30_000;
+
+const _: () = assert!(JETSTREAM_SEND_MS_MAX + JETSTREAM_REQUEST_MS_MAX < super::DESTINATION_MS_MAX);
+
 /// How long a connection may take, name resolution and TLS included.
 pub const JETSTREAM_CONNECT_MS_MAX: u64 = 5_000;
 
