@@ -1,19 +1,67 @@
-//! NATS JetStream when something fails in between: a worker that is done after its message was given up.
+//! NATS JetStream when something fails in between: a store that does not store, a worker that is done
+//! after its message was given up.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use async_nats::HeaderMap;
 use async_nats::jetstream::{self, Message, consumer::PullConsumer};
 use futures_util::StreamExt as _;
 use lazaret_nats::Version;
+use lazaret_server::sources;
 use lazaret_sources::jetstream::WatchedConsumer;
+use lazaret_store::failure::{Failure, FailurePoint};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::jetstream::{Shop, WAIT_MAX, until};
 
+async fn publish_dead(shop: &Shop, numbers: std::ops::Range<u64>) {
+    let context = jetstream::new(shop.client.clone());
+    for n in numbers {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", n.to_string().as_str());
+        let sent = context.publish_with_headers("dlq.ORDERS.billing", headers, format!("order {n}").into());
+        sent.await.unwrap().await.unwrap();
+    }
+}
+
 async fn letters(shop: &Shop) -> Vec<Value> {
     let list = shop.app.get("/api/v1/dead-letters?source=nats&limit=500").await.expect(200);
     list["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_pulled_while_the_store_failed_is_released_and_comes_again() {
+    const EACH: u64 = 20;
+    for failure in [Failure::Unavailable, Failure::DiskFull, Failure::Panic] {
+        // What is not released does not come again within this test.
+        let shop = Shop::open_with(Version::Current, |config| config.ack_wait_ms = 3_600_000).await;
+        let (app, running) = (&shop.app.app, shop.running());
+        publish_dead(&shop, 0..EACH).await;
+        let first = sources::capture_and_pull(app, &running, Vec::new()).await.unwrap();
+        assert_eq!(first.len() as u64, EACH);
+        publish_dead(&shop, EACH..2 * EACH).await;
+        shop.app.store.failures().plan(FailurePoint::Commit, failure, 1);
+        sources::capture_and_pull(app, &running, first).await.unwrap_err();
+        assert_eq!(shop.count().await, 0, "{failure:?}");
+        let (mut arrivals, end) = (Vec::new(), Instant::now() + WAIT_MAX);
+        while shop.count().await < 2 * EACH {
+            assert!(Instant::now() < end, "{failure:?}: {} letters", shop.count().await);
+            arrivals = sources::capture_and_pull(app, &running, arrivals).await.unwrap();
+        }
+        assert!(arrivals.is_empty(), "{failure:?}");
+        let bodies: BTreeSet<String> =
+            letters(&shop).await.iter().map(|it| it["eventId"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(bodies.len() as u64, 2 * EACH);
+        assert!(letters(&shop).await.iter().all(|letter| letter["life"] == 1), "{failure:?}");
+        // Both halves were delivered twice: those that could not be stored, and those that were pulled meanwhile.
+        let context = jetstream::new(shop.client.clone());
+        let capture: PullConsumer = context.get_consumer_from_stream("lazaret-nats", "DLQ").await.unwrap();
+        let info = capture.cached_info();
+        assert_eq!((info.delivered.consumer_sequence, info.num_ack_pending), (4 * EACH, 0), "{failure:?}");
+        shop.app.check().await;
+    }
 }
 
 /// Takes deliveries and acknowledges none until the shop has a letter; returns the last delivery.
