@@ -148,7 +148,8 @@ pub trait Destination: fmt::Debug + Send + Sync {
     /// Says where the letter would go, or why it would not get there, without sending anything.
     async fn route(&self, outgoing: &Outgoing) -> Result<Route, String>;
 
-    /// Sends once. Must not retry by itself: a repetition is the claim's decision. Ends well before a claim's lease does.
+    /// Sends once. Must not retry by itself, because a repetition is the claim's decision, unless it recognises the repetition
+    /// (`deduplicates`). Ends well before a claim's lease does.
     async fn send(&self, outgoing: &Outgoing) -> Sent;
 
     /// Looks letters up that were sent, at most `limits::PAGE_ROWS_MAX` at a time; answers in their order.

@@ -10,6 +10,7 @@ mod capture;
 mod check;
 mod config;
 mod exhausted;
+mod follow_up;
 mod letter;
 mod link;
 mod metrics;
@@ -24,6 +25,7 @@ mod unreadable;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -36,6 +38,7 @@ use crate::{
 use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
 pub use config::{Auth, JetStreamConfig, Scope, WatchedConsumer};
+pub use follow_up::FollowUp;
 use link::{Link, locked};
 pub use receipts::captured_id;
 pub use sampling::Sampling;
@@ -48,8 +51,8 @@ pub struct JetStream {
     /// What is known of streams, and since when.
     streams: Mutex<HashMap<String, (Instant, Option<StreamInfo>)>>,
     captures: Mutex<capture::Captures>,
-    /// Exhausted originals that another consumer still needs.
-    waiting: Mutex<exhausted::Waiting>,
+    /// Exhausted originals that this process deleted.
+    deleted: AtomicU64,
     acks: tokio::sync::Mutex<metrics::AckLog>,
     sampling: Mutex<sampling::Sampled>,
     suspected: Mutex<Vec<Suspected>>,
@@ -66,7 +69,7 @@ impl JetStream {
             config,
             streams: Mutex::default(),
             captures: Mutex::default(),
-            waiting: Mutex::default(),
+            deleted: AtomicU64::new(0),
             acks: tokio::sync::Mutex::default(),
             sampling: Mutex::default(),
             suspected: Mutex::default(),
@@ -84,6 +87,7 @@ impl JetStream {
             Arc::new(Bridge::new(Arc::clone(self))),
             Arc::new(Sweep::new(Arc::clone(self))),
             Arc::new(Sampling::new(Arc::clone(self))),
+            Arc::new(FollowUp::new(Arc::clone(self))),
         ]
     }
 

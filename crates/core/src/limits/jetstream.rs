@@ -3,6 +3,12 @@
 /// How long one request to the server may take. A redrive has to end well before its claim does.
 pub const JETSTREAM_REQUEST_MS_MAX: u64 = 5_000;
 
+/// How long a redriven message is published again while nobody knows whether it was stored. Its last request ends before the
+/// send is given up.
+pub const JETSTREAM_SEND_MS_MAX: u64 = 30_000;
+
+const _: () = assert!(JETSTREAM_SEND_MS_MAX + JETSTREAM_REQUEST_MS_MAX < super::DESTINATION_MS_MAX);
+
 /// How long a connection may take, name resolution and TLS included.
 pub const JETSTREAM_CONNECT_MS_MAX: u64 = 5_000;
 
@@ -40,7 +46,7 @@ pub const JETSTREAM_MAX_DELIVER: u32 = 5;
 /// How long information on streams is trusted: their creation time, retention and consumers.
 pub const JETSTREAM_INFO_MS: u64 = 10_000;
 
-/// How long acknowledgement metrics are kept at the server, and how many bytes of them.
+/// How long acknowledgements and metrics of them are kept at the server, and how many bytes of them.
 pub const JETSTREAM_METRICS_AGE_MS: u64 = 3_600_000;
 pub const JETSTREAM_METRICS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -53,8 +59,12 @@ pub const JETSTREAM_SAMPLING_MS: u64 = 180_000;
 /// How often the sweep looks at the watched consumers.
 pub const JETSTREAM_SWEEP_MS: u64 = 30_000;
 
-/// Exhausted originals that wait to be deleted because another consumer still needs them; the rest is reported.
-pub const JETSTREAM_DELETES_WAITING_MAX: usize = 10_000;
+/// Exhausted messages that are followed up at a time, over all instances. Beyond, the server waits.
+pub const JETSTREAM_FOLLOWED_MAX: u64 = 10_000;
+
+/// How long after its death an acknowledgement of a message is looked for: longer than most handlers run, and well within
+/// the time that acknowledgements are kept.
+pub const JETSTREAM_LATE_ACK_MS: i64 = 900_000;
 
 /// The span over which the growth of the dead-letter stream is averaged.
 pub const JETSTREAM_GROWTH_MS: u64 = 300_000;

@@ -268,17 +268,22 @@ impl From<StoreError> for Problem {
             | StoreError::Foreign(_)
             | StoreError::Unfit(_)
             | StoreError::WrongMode(_)
-            | StoreError::Path { .. }
-            | StoreError::Unavailable { .. } => {
-                tracing::error!(error = %chain(&error), "the store failed");
-                Problem {
-                    retry_after_s: Some(5),
-                    ..Problem::new(Code::StoreUnavailable, text)
-                        .hint("nothing of this request was kept: send it again later")
-                }
-            }
+            | StoreError::Path { .. } => store_unavailable(&error, KEPT_NOTHING),
+            StoreError::Unavailable { .. } => store_unavailable(&error, KEPT_UNKNOWN),
         }
     }
+}
+
+/// What a store that cannot be used says of the request.
+pub(crate) const KEPT_NOTHING: &str = "nothing of this request was kept: send it again later";
+
+/// What a store says that failed at an unknown moment, possibly after its commit.
+pub(crate) const KEPT_UNKNOWN: &str = "it is unknown whether this request took effect: check, or send it again later; dead \
+letters and ids that are known already are recognised";
+
+fn store_unavailable(error: &StoreError, hint: &str) -> Problem {
+    tracing::error!(error = %chain(error), "the store failed");
+    Problem::new(Code::StoreUnavailable, error.to_string()).hint(hint).retry_after(5)
 }
 
 impl From<TokenRefused> for Problem {

@@ -68,7 +68,7 @@ pub(crate) struct ItemError {
         (status = 400, description = "bad_json, bad_request or unknown_source"),
         (status = 413, description = "too_large"),
         (status = 422, description = "unprocessable: a single entry was refused"),
-        (status = 503, description = "store_busy, store_full or store_unavailable: nothing of the request was kept")
+        (status = 503, description = "store_busy or store_full: nothing of the request was kept; store_unavailable: `hint` says whether that is known")
     )
 )]
 pub(crate) async fn report(

@@ -12,7 +12,7 @@ use lazaret_core::job::problem::{JobProblem, ProblemKind};
 use lazaret_store::StoreError;
 use serde_json::{Map, Value, json};
 
-use crate::api::problem::{self as api, chain};
+use crate::api::problem::{self as api, KEPT_NOTHING, KEPT_UNKNOWN, chain};
 use crate::jobs::NotDone;
 use crate::redrive::ShutIncident;
 
@@ -46,6 +46,7 @@ pub(crate) enum Code {
     Internal,
     BackendBusy,
     BackendError,
+    BackendUnknown,
 }
 
 /// What follows from a code.
@@ -165,12 +166,8 @@ impl Code {
                 true,
                 "nothing of this request was kept: send it again",
             ),
-            Code::BackendError => (
-                "backend_error",
-                StatusCode::SERVICE_UNAVAILABLE,
-                true,
-                "nothing of this request was kept: send it again later",
-            ),
+            Code::BackendError => ("backend_error", StatusCode::SERVICE_UNAVAILABLE, true, KEPT_NOTHING),
+            Code::BackendUnknown => ("backend_error", StatusCode::SERVICE_UNAVAILABLE, true, KEPT_UNKNOWN),
         };
         Facts { name, status, retryable, hint }
     }
@@ -227,7 +224,7 @@ impl Code {
             Code::TooMany | Code::TooBroad => api::Code::TooBroad,
             Code::Internal => api::Code::Internal,
             Code::BackendBusy => api::Code::StoreBusy,
-            Code::BackendError => api::Code::StoreUnavailable,
+            Code::BackendError | Code::BackendUnknown => api::Code::StoreUnavailable,
         }
     }
 }
@@ -436,13 +433,15 @@ impl From<StoreError> for Problem {
             | StoreError::Foreign(_)
             | StoreError::Unfit(_)
             | StoreError::WrongMode(_)
-            | StoreError::Path { .. }
-            | StoreError::Unavailable { .. } => {
-                tracing::error!(error = %chain(&error), "the store failed");
-                Problem { retry_after_s: Some(5), ..Problem::new(Code::BackendError, text) }
-            }
+            | StoreError::Path { .. } => store_failed(&error, Code::BackendError),
+            StoreError::Unavailable { .. } => store_failed(&error, Code::BackendUnknown),
         }
     }
+}
+
+fn store_failed(error: &StoreError, code: Code) -> Problem {
+    tracing::error!(error = %chain(error), "the store failed");
+    Problem { retry_after_s: Some(5), ..Problem::new(code, error.to_string()) }
 }
 
 impl From<BadCursor> for Problem {

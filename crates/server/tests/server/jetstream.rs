@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::{self, AckKind, stream};
 use futures_util::TryStreamExt as _;
-use lazaret_brokers::nats::{Server, Version};
+use lazaret_brokers::nats::{Cluster, Server, Version};
 use lazaret_server::config::{Config, JetStreamConfig, SourceConfig, SourceKind};
 use lazaret_server::sources::{self, Running};
 use lazaret_sources::Declare;
@@ -22,26 +22,43 @@ use super::metrics::REFERENCE;
 use super::redriving::{diagnose, drive, incident_of, launch_of};
 use super::rig::TestApp;
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
 const GOOD: u64 = 1_000;
 
 /// A shop whose orders are billed by a worker, and a server that watches.
-struct Shop {
-    app: TestApp,
-    client: async_nats::Client,
+pub struct Shop {
+    pub app: TestApp,
+    pub client: async_nats::Client,
     billed: Arc<AtomicU64>,
     is_fixed: Arc<AtomicBool>,
-    server: Arc<Mutex<Server>>,
+    /// One server, or those of a cluster.
+    pub nodes: Arc<Mutex<Vec<Server>>>,
 }
 
 impl Shop {
     async fn open(version: Version) -> Shop {
+        Shop::open_with(version, |_| {}).await
+    }
+
+    pub async fn open_with(version: Version, configure: impl FnOnce(&mut JetStreamConfig)) -> Shop {
         let server = tokio::task::spawn_blocking(move || Server::start(version)).await.unwrap();
-        let client = async_nats::connect(server.url()).await.unwrap();
+        Shop::on(vec![server], configure).await
+    }
+
+    /// A shop on three nodes that replicate everything.
+    pub async fn on_cluster(version: Version) -> Shop {
+        let cluster = tokio::task::spawn_blocking(move || Cluster::start(version)).await.unwrap();
+        Shop::on(cluster.nodes.into(), |config| config.replicas = 3).await
+    }
+
+    async fn on(nodes: Vec<Server>, configure: impl FnOnce(&mut JetStreamConfig)) -> Shop {
+        let urls: Vec<String> = nodes.iter().map(Server::url).collect();
+        let client = async_nats::connect(urls.clone()).await.unwrap();
         let context = jetstream::new(client.clone());
         let orders = stream::Config {
             name: "ORDERS".to_owned(),
             subjects: vec!["orders.>".to_owned()],
+            num_replicas: nodes.len(),
             ..stream::Config::default()
         };
         let billing = pull::Config {
@@ -51,17 +68,19 @@ impl Shop {
         };
         context.create_stream(orders).await.unwrap().create_consumer(billing).await.unwrap();
         let mut source = SourceConfig::new("nats", SourceKind::JetStream);
-        source.jetstream = Some(JetStreamConfig::new("nats", [server.url()]));
+        let mut wanted = JetStreamConfig::new("nats", urls);
+        configure(&mut wanted);
+        source.jetstream = Some(wanted);
         let mut config = Config::default();
         config.sources.insert("nats".to_owned(), source);
         let app = TestApp::with(config, Mode::Real).await;
-        let server = Arc::new(Mutex::new(server));
-        let shop = Shop { app, client, billed: Arc::default(), is_fixed: Arc::default(), server };
+        let nodes = Arc::new(Mutex::new(nodes));
+        let shop = Shop { app, client, billed: Arc::default(), is_fixed: Arc::default(), nodes };
         shop.running().source.declare(Declare::Apply).await.unwrap();
         shop
     }
 
-    fn running(&self) -> Arc<Running> {
+    pub fn running(&self) -> Arc<Running> {
         Arc::clone(self.app.app.sources.get("nats").unwrap())
     }
 
@@ -103,20 +122,20 @@ impl Shop {
 
     /// Kills the server and starts it again, some times.
     fn kill_often(&self, times: u64) -> JoinHandle<()> {
-        let server = Arc::clone(&self.server);
+        let nodes = Arc::clone(&self.nodes);
         tokio::task::spawn_blocking(move || {
             for n in 0..times {
                 // At moments that differ, and are the same in every run.
                 std::thread::sleep(Duration::from_millis(300 + 170 * (n * 7 % 5)));
-                let mut server = server.lock().unwrap();
-                server.kill();
-                server.start_again();
+                let mut nodes = nodes.lock().unwrap();
+                nodes[0].kill();
+                nodes[0].start_again();
             }
         })
     }
 
     /// A worker that knows nothing of Lazaret: it refuses every message until it is fixed.
-    fn work_plainly(&self) -> JoinHandle<()> {
+    pub fn work_plainly(&self) -> JoinHandle<()> {
         let (client, billed, is_fixed) =
             (self.client.clone(), Arc::clone(&self.billed), Arc::clone(&self.is_fixed));
         tokio::spawn(async move {
@@ -134,7 +153,7 @@ impl Shop {
     }
 
     /// Runs what the supervisor runs, whatever fails in between.
-    fn supervise(&self) -> Vec<JoinHandle<()>> {
+    pub fn supervise(&self) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::new();
         for duty in self.running().duties.clone() {
             tasks.push(tokio::spawn(async move {
@@ -145,6 +164,14 @@ impl Shop {
                 }
             }));
         }
+        let (running, app) = (self.running(), Arc::clone(&self.app.app));
+        tasks.push(tokio::spawn(async move {
+            loop {
+                if sources::take_receipts(&app, "nats", &running).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }));
         let (running, app) = (self.running(), Arc::clone(&self.app.app));
         tasks.push(tokio::spawn(async move {
             loop {
@@ -160,13 +187,13 @@ impl Shop {
         tasks
     }
 
-    async fn count(&self) -> u64 {
+    pub async fn count(&self) -> u64 {
         let list = self.app.get("/api/v1/dead-letters?source=nats&limit=1").await.expect(200);
         list["total"].as_u64().unwrap()
     }
 
     /// Names the cause and the fix, and launches a redrive of all letters; gives its address.
-    async fn redrive(&self, letter: &str) -> String {
+    pub async fn redrive(&self, letter: &str) -> String {
         let incident = incident_of(&self.app, letter).await;
         diagnose(&self.app, &incident, "contract").await;
         self.app.pass(1_000);
@@ -202,7 +229,7 @@ async fn pull_some(client: &async_nats::Client) -> Result<Vec<jetstream::Message
     messages.try_collect().await
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + WAIT_MAX;
     while !is_so().await {
         assert!(Instant::now() < end, "{what}");
@@ -283,7 +310,7 @@ async fn the_source_is_shown_with_its_connection_and_topology() {
     assert_eq!(source["connection"]["depth"], 0, "{source}");
     let duties: Vec<&str> =
         source["duties"].as_array().unwrap().iter().map(|duty| duty["name"].as_str().unwrap()).collect();
-    assert_eq!(duties, ["bridge", "sweep", "sampling"]);
+    assert_eq!(duties, ["bridge", "sweep", "sampling", "follow_up"]);
     let topology = shop.app.get("/api/v1/sources/nats/topology").await.expect(200);
     assert_eq!((&topology["applied"], &topology["changes"]), (&json!(false), &json!([])), "{topology}");
     jetstream::new(shop.client.clone()).delete_stream("DLQ").await.unwrap();

@@ -19,6 +19,7 @@ mod holds_api;
 mod incident_steps;
 mod incidents;
 mod jetstream;
+mod jetstream_faults;
 mod journey;
 mod lists;
 mod messages;

@@ -191,17 +191,23 @@ async fn sources_are_configured_and_read_by_their_paths() {
 async fn a_full_store_keeps_nothing_and_says_so() {
     use lazaret_store::failure::{Failure, FailurePoint};
     let app = TestApp::new().await;
-    for (failure, code) in [
-        (Failure::DiskFull, "store_full"),
-        (Failure::ReadOnly, "store_unavailable"),
-        (Failure::Unavailable, "store_unavailable"),
-        (Failure::Panic, "store_unavailable"),
+    for (failure, code, hint) in [
+        (Failure::DiskFull, "store_full", "nothing of this request was kept"),
+        (Failure::ReadOnly, "store_unavailable", "nothing of this request was kept"),
+        (Failure::Unavailable, "store_unavailable", "it is unknown whether this request took effect"),
+        (Failure::Panic, "store_unavailable", "it is unknown whether this request took effect"),
     ] {
         app.store.failures().plan(FailurePoint::InsertLetter, failure, 1);
         let entry = json!({"eventId": code, "originalEvent": {}});
         let answer = app.post("/api/v1/dead-letters", &entry).await;
-        answer.problem(503, code);
+        let problem = answer.problem(503, code);
+        assert!(problem["hint"].as_str().unwrap().contains(hint), "{problem}");
         assert!(answer.headers.contains_key("retry-after"));
+        if failure != Failure::Panic {
+            app.store.failures().plan(FailurePoint::Commit, failure, 1);
+            let job = app.post("/ojs/v1/jobs", &json!({"type": "mail", "args": []})).await.expect(503);
+            assert!(job["error"]["hint"].as_str().unwrap().contains(hint), "{job}");
+        }
     }
     app.store.failures().plan(FailurePoint::Commit, Failure::DiskFull, 1);
     app.get("/health/ready").await.problem(503, "store_full");

@@ -201,8 +201,7 @@ impl Bridge {
             "advisory {} cannot be bridged, delivery {deliveries}: {error}",
             delivered.message.subject
         );
-        let seconds = 1_u64.checked_shl(u32::try_from(deliveries).unwrap_or(u32::MAX)).unwrap_or(60).min(60);
-        self.jetstream.link.nak(&delivered.ack.subject, Duration::from_secs(seconds)).await?;
+        self.jetstream.link.nak(&delivered.ack.subject, delivered.ack.pause()).await?;
         if error.passes() { Err(error) } else { Ok(()) }
     }
 

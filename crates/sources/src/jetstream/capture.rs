@@ -10,7 +10,7 @@ use lazaret_core::time::Time;
 
 use super::JetStream;
 use super::exhausted::Exhausted;
-use super::letter::{DeadLetter, sorted_headers};
+use super::letter::{DeadLetter, Whence, sorted_headers};
 use super::link::{locked, now};
 use super::pull::{AckSubject, Delivered};
 use super::unreadable::LOSSES_MIN;
@@ -67,23 +67,7 @@ async fn arrivals(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
 
 async fn arrival(jetstream: &JetStream, delivered: Delivered) -> Result<Arrival, SourceError> {
     let config = &jetstream.config;
-    let created = jetstream.stream(&config.dlq_stream).await?.and_then(|info| info.created());
-    let dead = DeadLetter {
-        subject: &delivered.message.subject,
-        headers: sorted_headers(delivered.message.headers.as_ref()),
-        body: delivered.message.payload.clone(),
-        place: StreamOrigin {
-            stream: config.dlq_stream.clone(),
-            stream_created: created.unwrap_or_default(),
-            sequence: delivered.ack.stream_sequence,
-            consumer: String::new(),
-        },
-        time: delivered.ack.time,
-    };
-    let mut whence = dead.whence();
-    if let (Some(stream), Some(_), None) = (&whence.stream, whence.sequence, whence.stream_created) {
-        whence.stream_created = jetstream.stream(stream).await?.and_then(|info| info.created());
-    }
+    let (dead, whence) = jetstream.dead_letter(&delivered).await?;
     let captured = dead.captured(config, &whence);
     let receipt = receipt(&delivered.ack.subject, Exhausted::of(&dead, &whence));
     Ok(Arrival { captured, receipt })
@@ -105,7 +89,7 @@ pub(super) async fn ack(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(
         subjects.push(subject);
         originals.extend(Exhausted::parse(exhausted).filter(|_| jetstream.config.delete_exhausted));
     }
-    let deletions = originals.into_iter().map(|original| jetstream.delete_exhausted(original));
+    let deletions: Vec<_> = originals.iter().map(|original| jetstream.delete_stored(original)).collect();
     let mut deletions = stream::iter(deletions).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
     while deletions.next().await.is_some() {}
     let acked = jetstream.link.ack_all(&subjects).await;
@@ -127,6 +111,31 @@ pub(super) async fn release(jetstream: &JetStream, receipts: &[Receipt]) -> Resu
 }
 
 impl JetStream {
+    /// Reads a message of the dead-letter stream, and where it came from.
+    pub(super) async fn dead_letter<'d>(
+        &self,
+        delivered: &'d Delivered,
+    ) -> Result<(DeadLetter<'d>, Whence), SourceError> {
+        let created = self.stream(&self.config.dlq_stream).await?.and_then(|info| info.created());
+        let dead = DeadLetter {
+            subject: &delivered.message.subject,
+            headers: sorted_headers(delivered.message.headers.as_ref()),
+            body: delivered.message.payload.clone(),
+            place: StreamOrigin {
+                stream: self.config.dlq_stream.clone(),
+                stream_created: created.unwrap_or_default(),
+                sequence: delivered.ack.stream_sequence,
+                consumer: String::new(),
+            },
+            time: delivered.ack.time,
+        };
+        let mut whence = dead.whence();
+        if let (Some(stream), Some(_), None) = (&whence.stream, whence.sequence, whence.stream_created) {
+            whence.stream_created = self.stream(stream).await?.and_then(|info| info.created());
+        }
+        Ok((dead, whence))
+    }
+
     fn forget_handed(&self, receipts: &[Receipt]) {
         let mut captures = locked(&self.captures);
         for receipt in receipts {

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::JetStream;
 use super::api::{ConsumerInfo, Retention, StreamInfo, text};
 use super::config::WatchedConsumer;
-use super::link::locked;
 use super::topology::{self, duration};
 use crate::{ChangeKind, Declare, Finding, SourceError};
 
@@ -38,13 +37,6 @@ pub(super) async fn findings(jetstream: &JetStream) -> Vec<Finding> {
         }
     }
     findings.extend(jetstream.suspected().iter().map(super::Suspected::finding));
-    let forgotten = locked(&jetstream.waiting).forgotten;
-    if forgotten > 0 {
-        findings.push(Finding::warning(
-            format!("{forgotten} exhausted messages were not deleted because other consumers lag"),
-            "let those consumers catch up, then purge what is left by sequence",
-        ));
-    }
     findings.extend(denied(jetstream));
     findings
 }

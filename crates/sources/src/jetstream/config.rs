@@ -22,7 +22,7 @@ pub struct JetStreamConfig {
     pub dlq_stream: String,
     /// The stream that keeps advisories until they are bridged, and receipts of workers.
     pub advisory_stream: String,
-    /// The stream that keeps acknowledgement metrics while letters are redriven.
+    /// The stream that keeps acknowledgement metrics while letters are redriven, and acknowledgements of last deliveries.
     pub metrics_stream: String,
     /// Replicas of our streams.
     pub replicas: u8,
@@ -138,6 +138,11 @@ impl JetStreamConfig {
     /// The durable consumer that takes the receipts of workers.
     pub(super) fn receipts_durable(&self) -> String {
         format!("lazaret-{}-receipts", durable_part(&self.name))
+    }
+
+    /// The durable consumer that follows up exhausted messages.
+    pub(super) fn follow_up_durable(&self) -> String {
+        format!("lazaret-{}-follow-up", durable_part(&self.name))
     }
 
     /// Says everything that is wrong and can be known without a connection.

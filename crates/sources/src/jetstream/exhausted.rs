@@ -1,15 +1,12 @@
 //! Exhausted messages of work-queue and interest streams, which the server would keep for ever: deleted once their letters are
 //! committed. A message that another consumer still needs waits.
 
-use std::collections::VecDeque;
 use std::fmt;
-
-use lazaret_core::limits;
+use std::sync::atomic::Ordering;
 
 use super::JetStream;
-use super::api::Retention;
+use super::api::{ConsumerInfo, Retention};
 use super::letter::{DeadLetter, Whence};
-use super::link::locked;
 use crate::SourceError;
 
 /// An exhausted message in its stream.
@@ -22,16 +19,9 @@ pub(super) struct Exhausted {
     consumer: String,
 }
 
-/// What waits to be deleted, oldest first.
-#[derive(Default)]
-pub(super) struct Waiting {
-    originals: VecDeque<Exhausted>,
-    pub deleted: u64,
-    /// Those that were not kept in mind because there were too many.
-    pub forgotten: u64,
-}
-
-enum Deletion {
+/// What became of an original.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deletion {
     Deleted,
     /// There is nothing to delete.
     NotNeeded,
@@ -41,7 +31,7 @@ enum Deletion {
 
 impl Exhausted {
     pub fn of(dead: &DeadLetter<'_>, whence: &Whence) -> Option<Exhausted> {
-        if !dead.is_exhausted_original() {
+        if !(dead.is_exhausted() && dead.has_body()) {
             return None;
         }
         Some(Exhausted {
@@ -72,40 +62,23 @@ impl fmt::Display for Exhausted {
 }
 
 impl JetStream {
-    /// Deletes an exhausted original, or keeps in mind to try again.
-    pub(super) async fn delete_exhausted(&self, exhausted: Exhausted) {
-        match self.try_delete(&exhausted).await {
-            Ok(Deletion::Deleted) => locked(&self.waiting).deleted += 1,
-            Ok(Deletion::NotNeeded) => {}
-            Ok(Deletion::Wait) => self.wait_for(exhausted),
-            Err(error) => {
-                tracing::warn!(
-                    source = self.config.name,
-                    "exhausted message {exhausted} cannot be deleted now: {error}"
-                );
-                self.wait_for(exhausted);
-            }
+    /// Deletes an exhausted original whose letter has just been stored. The follow-up repeats what fails or has to wait.
+    pub(super) async fn delete_stored(&self, exhausted: &Exhausted) {
+        if let Err(error) = self.delete_exhausted(exhausted).await {
+            tracing::warn!(
+                source = self.config.name,
+                "exhausted message {exhausted} cannot be deleted now: {error}"
+            );
         }
     }
 
-    fn wait_for(&self, exhausted: Exhausted) {
-        let mut waiting = locked(&self.waiting);
-        if waiting.originals.contains(&exhausted) {
-            return;
+    /// Deletes an exhausted original unless its stream drops it by itself or another consumer has not finished it.
+    pub(super) async fn delete_exhausted(&self, exhausted: &Exhausted) -> Result<Deletion, SourceError> {
+        let deletion = self.try_delete(exhausted).await?;
+        if deletion == Deletion::Deleted {
+            self.deleted.fetch_add(1, Ordering::Relaxed);
         }
-        if waiting.originals.len() >= limits::JETSTREAM_DELETES_WAITING_MAX {
-            waiting.forgotten += 1;
-            return;
-        }
-        waiting.originals.push_back(exhausted);
-    }
-
-    /// Tries everything that waits once more.
-    pub(super) async fn delete_waiting(&self) {
-        let originals = std::mem::take(&mut locked(&self.waiting).originals);
-        for exhausted in originals {
-            self.delete_exhausted(exhausted).await;
-        }
+        Ok(deletion)
     }
 
     async fn try_delete(&self, exhausted: &Exhausted) -> Result<Deletion, SourceError> {
@@ -122,8 +95,9 @@ impl JetStream {
                     return Ok(Deletion::NotNeeded);
                 };
                 let others = self.link.consumers(stream).await?;
-                let needs = others.iter().filter(|it| it.name() != consumer && it.takes(&message.subject));
-                if needs.into_iter().any(|it| it.ack_floor() < *sequence) {
+                let mut others =
+                    others.iter().filter(|it| it.name() != consumer && it.takes(&message.subject));
+                if !others.all(|it| has_finished(it, *sequence)) {
                     return Ok(Deletion::Wait);
                 }
             }
@@ -135,10 +109,11 @@ impl JetStream {
     }
 }
 
-impl Waiting {
-    pub fn len(&self) -> usize {
-        self.originals.len()
-    }
+/// Returns true if a consumer will not be delivered this message again. An exhausted message may hold the ack floor back for
+/// ever, but is not pending.
+fn has_finished(consumer: &ConsumerInfo, sequence: u64) -> bool {
+    let has_nothing_pending = consumer.delivered() >= sequence && consumer.number("num_ack_pending") == 0;
+    consumer.ack_floor() >= sequence || has_nothing_pending
 }
 
 #[cfg(test)]

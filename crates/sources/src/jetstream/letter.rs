@@ -171,10 +171,14 @@ impl DeadLetter<'_> {
         })
     }
 
-    /// Returns true if the server gave the message up while it is still in its stream.
-    pub fn is_exhausted_original(&self) -> bool {
-        let reason = self.get(broker::REASON).and_then(DeathReason::parse);
-        reason == Some(DeathReason::MaxDeliveries) && self.get(BODY_GONE).is_none()
+    /// Returns true if the server gave the message up after its last delivery.
+    pub fn is_exhausted(&self) -> bool {
+        self.get(broker::REASON).and_then(DeathReason::parse) == Some(DeathReason::MaxDeliveries)
+    }
+
+    /// Returns true if the body was copied. The body of a message that is too large to copy exists in its own stream only.
+    pub fn has_body(&self) -> bool {
+        self.get(BODY_GONE).is_none()
     }
 
     /// Where the message came from: its headers, else its subject.
@@ -311,6 +315,16 @@ impl DeadLetter<'_> {
 }
 
 impl Whence {
+    /// The message as its consumer sees it, where all of that is known.
+    pub fn origin(&self) -> Option<StreamOrigin> {
+        Some(StreamOrigin {
+            stream: self.stream.clone()?,
+            stream_created: self.stream_created?,
+            sequence: self.sequence?,
+            consumer: self.consumer.clone()?,
+        })
+    }
+
     fn max_deliver(&self, config: &JetStreamConfig) -> Option<u32> {
         let watched = config.watched(self.stream.as_deref()?, self.consumer.as_deref()?)?;
         Some(watched.max_deliver)

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::JetStream;
 use super::api::text;
+use super::topology::ACK_METRIC;
 use crate::SourceError;
 
 /// How often the metrics are read at most.
@@ -67,7 +68,7 @@ impl AckLog {
             None => {
                 let config = json!({
                     "ack_policy": "none", "deliver_policy": "all", "replay_policy": "instant",
-                    "inactive_threshold": INACTIVE_NS,
+                    "filter_subject": format!("{ACK_METRIC}.>"), "inactive_threshold": INACTIVE_NS,
                 });
                 jetstream.link.put_consumer(stream, &config).await?.name().to_owned()
             }

@@ -19,6 +19,9 @@ const PULLING: &str = "pulling messages";
 /// How long an answer that is under way may take beyond the time that was asked for.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The longest pause before a message that is given back is delivered again.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// A subscription outlives the connection, so the connection is looked at while nothing comes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -165,6 +168,12 @@ impl Delivered {
 }
 
 impl AckSubject {
+    /// How long to wait before the next delivery: doubled from one second up to a minute.
+    pub fn pause(&self) -> Duration {
+        let doublings = u32::try_from(self.deliveries.saturating_sub(1)).unwrap_or(u32::MAX);
+        Duration::from_secs(1_u64.checked_shl(doublings).unwrap_or(u64::MAX)).min(PAUSE_MAX)
+    }
+
     /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.<pending>`; newer servers put domain and
     /// account before the stream, and may add a token at the end.
     pub fn parse(subject: &str) -> Option<AckSubject> {

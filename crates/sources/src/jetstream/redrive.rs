@@ -1,9 +1,11 @@
 //! The way back: a letter is published to its original subject, and its consumer's acknowledgement proves that the work is done.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use lazaret_core::attempt::LetterError;
 use lazaret_core::broker;
@@ -24,6 +26,9 @@ use crate::destination::{Destination, Outgoing, Refusal, Route, Sent, SentCopy, 
 
 /// What a resend needs: the claim of a send that nobody knows the outcome of expires first.
 const WINDOW_MS_MIN: u64 = limits::CLAIM_LEASE_MS + limits::JETSTREAM_REQUEST_MS_MAX + limits::CLAIM_SLACK_MS;
+
+/// How long a publish whose outcome is unknown waits before it is repeated.
+const PUBLISH_PAUSE: Duration = Duration::from_millis(500);
 
 /// Letters that are looked up at once.
 const VERIFIED_AT_ONCE: usize = 16;
@@ -133,7 +138,7 @@ impl JetStream {
                 "acknowledgements of {stream}.{consumer} are not sampled: {error}"
             );
         }
-        match self.link.publish(&origin.subject, headers, outgoing.body.clone()).await {
+        match self.publish_until_known(&origin.subject, &headers, &outgoing.body).await {
             Ok(Stored { stream, sequence, .. }) => {
                 let consumer = origin.consumer.as_deref();
                 Sent::Taken { handle: Some(Handle { stream: &stream, sequence, consumer }.to_string()) }
@@ -146,6 +151,32 @@ impl JetStream {
                 refused("MessageTooLarge", None, why.to_owned())
             }
             Err(PublishError::Refused { code, why }) => refused("StreamRefused", code, why),
+        }
+    }
+
+    /// Publishes, and publishes again under the same message id while the outcome is unknown and the stream recognises it: when a
+    /// cluster elects a leader, every publish on its way is unknown.
+    async fn publish_until_known(
+        &self,
+        subject: &str,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Stored, PublishError> {
+        let until = Instant::now() + Duration::from_millis(limits::JETSTREAM_SEND_MS_MAX);
+        let mut unknown = None;
+        loop {
+            let why = match (self.link.publish(subject, headers.clone(), body.clone()).await, unknown) {
+                (Ok(stored), _) => return Ok(stored),
+                (Err(PublishError::Unknown(why)), _) => why,
+                (Err(error), None) => return Err(error),
+                // A publish before may have been stored, whatever is wrong now.
+                (Err(_), Some(why)) => why,
+            };
+            if !self.deduplicates() || Instant::now() + PUBLISH_PAUSE >= until {
+                return Err(PublishError::Unknown(why));
+            }
+            tokio::time::sleep(PUBLISH_PAUSE).await;
+            unknown = Some(why);
         }
     }
 

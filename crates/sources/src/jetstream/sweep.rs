@@ -1,7 +1,7 @@
 //! The sweep: messages that may be exhausted without an advisory, because the server sends one only when a worker pulls.
 //!
 //! It compares what the server says of the watched consumers and reports numbers. It never pulls from a consumer of an
-//! application: that would count as a delivery. It also retries deletions that had to wait.
+//! application: that would count as a delivery.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ impl Duty for Sweep {
         "sweep"
     }
 
-    /// Every instance sweeps for its own health, and deletes what itself captured.
+    /// Every instance sweeps for its own health.
     fn is_leader_only(&self) -> bool {
         false
     }
@@ -99,7 +99,6 @@ impl Duty for Sweep {
             tokio::time::sleep(Duration::from_millis(limits::SOURCE_NEXT_MS_MAX)).await;
             return Ok(());
         }
-        self.jetstream.delete_waiting().await;
         self.jetstream.sweep().await?;
         *locked(&self.swept_at) = Some(Instant::now());
         self.sweeps.fetch_add(1, Ordering::Relaxed);
@@ -108,14 +107,7 @@ impl Duty for Sweep {
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let suspected = locked(&self.jetstream.suspected).iter().map(|it| it.messages).sum();
-        let waiting = locked(&self.jetstream.waiting);
-        vec![
-            ("sweeps", self.sweeps.load(Ordering::Relaxed)),
-            ("suspected", suspected),
-            ("deleted", waiting.deleted),
-            ("waiting_to_delete", waiting.len() as u64),
-            ("not_deleted", waiting.forgotten),
-        ]
+        vec![("sweeps", self.sweeps.load(Ordering::Relaxed)), ("suspected", suspected)]
     }
 }
 

@@ -13,6 +13,8 @@ use crate::{Change, ChangeKind, Declare, SourceError};
 pub(super) const MAX_DELIVERIES: &str = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES";
 pub(super) const MSG_TERMINATED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED";
 pub(super) const ACK_METRIC: &str = "$JS.EVENT.METRIC.CONSUMER.ACK";
+/// Where workers acknowledge: `$JS.ACK.<stream>.<consumer>.<delivery>.<sequence>.…`.
+pub(super) const ACK: &str = "$JS.ACK";
 /// What the dead-letter stream captures.
 pub(super) const DEAD_LETTERS: &str = "dlq.>";
 /// Where the sampling that a consumer had before a redrive is written down.
@@ -57,12 +59,17 @@ fn advisory_subjects(config: &JetStreamConfig) -> Vec<String> {
 }
 
 fn metric_subjects(config: &JetStreamConfig) -> Vec<String> {
-    match config.scope {
+    let mut subjects = match config.scope {
         Scope::Account => vec![format!("{ACK_METRIC}.>")],
         Scope::Configured => {
             config.consumers.iter().map(|it| format!("{ACK_METRIC}.{}.{}", it.stream, it.consumer)).collect()
         }
-    }
+    };
+    // The server reports no acknowledgement of a message that it gave up. With a single delivery these would be all
+    // acknowledgements there are.
+    let watched = config.consumers.iter().filter(|it| it.max_deliver > 1);
+    subjects.extend(watched.map(|it| format!("{ACK}.{}.{}.{}.>", it.stream, it.consumer, it.max_deliver)));
+    subjects
 }
 
 /// The streams that Lazaret needs, by the settings that matter to it.
@@ -84,8 +91,10 @@ fn streams(config: &JetStreamConfig) -> Vec<Value> {
     if !metrics.is_empty() {
         streams.push(json!({
             "name": config.metrics_stream, "subjects": metrics, "retention": "limits", "storage": "file",
-            "discard": "old", "num_replicas": 1, "max_age": nanoseconds(limits::JETSTREAM_METRICS_AGE_MS),
+            "discard": "old", "num_replicas": config.replicas, "max_age": nanoseconds(limits::JETSTREAM_METRICS_AGE_MS),
             "max_bytes": limits::JETSTREAM_METRICS_BYTES_MAX, "duplicate_window": nanoseconds(120_000),
+            // Acknowledgements are answered by the consumer, not by this stream.
+            "no_ack": true,
         }));
     }
     streams
@@ -100,8 +109,12 @@ fn own_consumers(config: &JetStreamConfig) -> Vec<(String, Value)> {
             "max_ack_pending": limits::JETSTREAM_ACK_PENDING_MAX,
         })
     };
+    let mut follow_up = durable(config.follow_up_durable(), DEAD_LETTERS);
+    follow_up["max_ack_pending"] = json!(limits::JETSTREAM_FOLLOWED_MAX);
+    follow_up["headers_only"] = json!(true);
     vec![
         (config.dlq_stream.clone(), durable(config.capture_durable(), DEAD_LETTERS)),
+        (config.dlq_stream.clone(), follow_up),
         (config.advisory_stream.clone(), durable(config.bridge_durable(), "$JS.EVENT.ADVISORY.CONSUMER.>")),
         (config.advisory_stream.clone(), durable(config.receipts_durable(), RECEIPTS_SUBJECT)),
     ]

@@ -117,27 +117,6 @@ async fn an_exhausted_message_leaves_its_work_queue_once_its_letter_is_committed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exhausted_message_stays_while_another_consumer_needs_it() {
-    let app = NatsApp::with_retention(Version::Current, RetentionPolicy::Interest).await;
-    let other = async_nats::jetstream::consumer::pull::Config {
-        durable_name: Some("billing".to_owned()),
-        ..Default::default()
-    };
-    let other = app.stream("ORDERS").await.create_consumer(other).await.unwrap();
-    app.exhausted("orders.new", "{}").await;
-    let source = app.source();
-    bridge_until(&app, &Bridge::new(source.clone()), 1).await;
-    let letters = some_letters(&source).await;
-    source.ack(&[letters[0].receipt.clone()]).await.unwrap();
-    assert_eq!(app.count("ORDERS").await, 1);
-    let mut messages = other.fetch().max_messages(1).messages().await.unwrap();
-    let message = futures_util::StreamExt::next(&mut messages).await.unwrap().unwrap();
-    message.double_ack().await.unwrap();
-    lazaret_sources::jetstream::Sweep::new(source).run_once().await.unwrap();
-    assert_eq!(app.count("ORDERS").await, 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_message_whose_body_is_gone_is_a_letter_that_says_so() {
     for version in Version::ALL {
         let app = NatsApp::with_retention(version, RetentionPolicy::WorkQueue).await;

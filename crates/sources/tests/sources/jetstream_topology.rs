@@ -25,13 +25,14 @@ async fn a_dry_run_changes_nothing_and_applying_twice_changes_nothing_more() {
             "create stream LAZARET_ADVISORIES",
             "create stream LAZARET_METRICS",
             "create consumer DLQ.lazaret-shop",
+            "create consumer DLQ.lazaret-shop-follow-up",
             "create consumer LAZARET_ADVISORIES.lazaret-shop-bridge",
             "create consumer LAZARET_ADVISORIES.lazaret-shop-receipts",
             "update consumer ORDERS.worker",
             "blocked consumer ORDERS.gone",
         ];
         assert_eq!(shown(&dry), expected);
-        assert_eq!(dry[6].details, ["backoff: 1s, 1500ms -> 1s, 2s, 4s, 8s", "max_deliver: 3 -> 5"]);
+        assert_eq!(dry[7].details, ["backoff: 1s, 1500ms -> 1s, 2s, 4s, 8s", "max_deliver: 3 -> 5"]);
         assert!(app.context.get_stream("DLQ").await.is_err());
         assert_eq!(app.worker().await.cached_info().config.max_deliver, 3);
         assert_eq!(source.declare(Declare::Apply).await.unwrap(), dry);

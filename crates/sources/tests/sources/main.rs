@@ -13,6 +13,7 @@ mod jetstream_capture;
 mod jetstream_clients;
 mod jetstream_cluster;
 mod jetstream_contract;
+mod jetstream_follow_up;
 mod jetstream_redrive;
 mod jetstream_topology;
 mod keys;
