@@ -108,7 +108,8 @@ fn check_report(recipe: Recipe) {
     assert_eq!(letter["originalEvent"]["payload"]["invoice"], 4711, "{letter}");
 
     let admin = server.run(&["token", "new", "--name", "me", "--role", "admin"]).ok();
-    let producer = server.run(&["--token", admin.trim(), "token", "new", "--name", "app", "--role", "producer"]);
+    let producer =
+        server.run(&["--token", admin.trim(), "token", "new", "--name", "app", "--role", "producer"]);
     let again = recipe.reports(&server.url, Some(producer.ok().trim()));
     assert_eq!((&again["result"], &again["id"]), (&"duplicate".into(), &created["id"]), "{again}");
     let refused = recipe.run(&server.url, None).fails(1);
