@@ -394,7 +394,8 @@ mod tests {
         let (_, facts) = source.split_once("fn facts(self)").expect("the file has the function");
         let (facts, _) = facts.split_once("\n    }\n").expect("the function ends");
         let pieces: Vec<&str> = facts.split('"').collect();
-        let is_before_status = |text: &str| text.trim_start_matches([',', ' ', '\n']).starts_with("StatusCode::");
+        let is_before_status =
+            |text: &str| text.trim_start_matches([',', ' ', '\n']).starts_with("StatusCode::");
         pieces.windows(2).filter(|pair| is_before_status(pair[1])).map(|pair| pair[0]).collect()
     }
 
