@@ -47,7 +47,7 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         "Python 3",
         &["python3"],
         &["python3"],
-        "runs examples/worker.py, the emulators of S3 and of Google Cloud Storage, and clients of NATS and RabbitMQ",
+        "runs the Python examples, the emulators of S3 and of Google Cloud Storage, and clients of NATS and RabbitMQ",
     ),
     need(
         "Python environments",
@@ -59,8 +59,11 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         "Node",
         &["node"],
         &["nodejs"],
-        "runs examples/worker.mjs, Azurite and a NATS client, and fetches axe-core",
+        "runs the Node examples, Azurite and a NATS client, and fetches axe-core",
     ),
+    need("Java", &["javac"], &["default-jdk-headless"], "runs examples/report/Report.java"),
+    need("Ruby", &["ruby"], &["ruby"], "runs examples/report/report.rb"),
+    need("PHP", &["php"], &["php-cli"], "runs examples/report/report.php"),
     need(
         "npm",
         &["npm"],

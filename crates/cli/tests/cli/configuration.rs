@@ -66,3 +66,17 @@ fn help_version_and_completions_are_there() {
     }
     desk.run(&[]).fails(2);
 }
+
+#[test]
+fn every_block_of_the_page_by_task_is_valid() {
+    let page = include_str!("../../../../docs/configuration-by-task.md");
+    let desk = Desk::new();
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert!(blocks.len() > 10, "{} blocks", blocks.len());
+    for block in blocks {
+        let file = desk.file("block.toml", block);
+        let checked = desk.run(&["config", "check", "--config", arg(&file)]);
+        assert_eq!((checked.code, checked.stderr.as_str()), (0, ""), "{block}\n{checked:?}");
+    }
+}

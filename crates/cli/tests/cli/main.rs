@@ -22,6 +22,7 @@ mod man;
 mod many;
 mod race;
 mod receiver;
+mod recipes;
 mod redaction;
 mod redrive;
 mod redrive_kill;

@@ -114,10 +114,11 @@ fn answer(stream: TcpStream, shared: &Shared) {
     let mut stream = stream;
     while let Some(request) = read(&mut reader) {
         let status = shared.rule.lock().unwrap()(&request);
+        let is_last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         shared.seen.lock().unwrap().received.push(request);
         shared.changed.notify_all();
         let head = format!("HTTP/1.1 {status} Answered\r\ncontent-length: 0\r\n\r\n");
-        if stream.write_all(head.as_bytes()).is_err() {
+        if stream.write_all(head.as_bytes()).is_err() || is_last {
             return;
         }
     }

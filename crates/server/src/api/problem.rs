@@ -387,3 +387,35 @@ impl From<PathRejection> for Problem {
         Problem::new(Code::BadRequest, "the address holds bytes that are not UTF-8")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    const PAGE: &str = include_str!("../../../../docs/troubleshooting.md");
+
+    /// The codes that `facts` gives: each is a string right before its status.
+    fn codes(source: &'static str) -> BTreeSet<&'static str> {
+        let (_, facts) = source.split_once("fn facts(self)").expect("the file has the function");
+        let (facts, _) = facts.split_once("\n    }\n").expect("the function ends");
+        let pieces: Vec<&str> = facts.split('"').collect();
+        let is_before_status =
+            |text: &str| text.trim_start_matches([',', ' ', '\n']).starts_with("StatusCode::");
+        pieces.windows(2).filter(|pair| is_before_status(pair[1])).map(|pair| pair[0]).collect()
+    }
+
+    #[test]
+    fn every_code_is_in_the_troubleshooting_page_and_no_other() {
+        let api = codes(include_str!("problem.rs"));
+        let ojs = codes(include_str!("../ojs/problem.rs"));
+        assert!(api.contains("bad_request") && api.contains("source_unavailable"), "{api:?}");
+        assert!(ojs.contains("invalid_request") && ojs.contains("backend_error"), "{ojs:?}");
+        let documented: BTreeSet<&str> = PAGE
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+            .filter(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()))
+            .map(|(code, _)| code)
+            .collect();
+        assert_eq!(documented, api.union(&ojs).copied().collect());
+    }
+}
