@@ -227,3 +227,73 @@ pub(super) fn shown(config: &RabbitMqConfig) -> ShownRabbitMq {
         dead_letter_queues: queues.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::load_text;
+    use super::*;
+
+    const SOURCE: &str = "[sources.shop]\nkind = 'rabbitmq'\nservers = ['amqp://127.0.0.1:5672']\n";
+    const QUEUE: &str = "[[sources.shop.dead_letter_queues]]\nqueue = 'orders-dlq'\n";
+
+    #[track_caller]
+    fn refused(text: &str) -> String {
+        let problems = load_text(text).unwrap_err().to_string();
+        assert!(!problems.contains("hunter2"), "{problems}");
+        problems
+    }
+
+    #[test]
+    fn everything_that_is_set_is_read() {
+        let text = format!(
+            "{SOURCE}vhost = 'shop'\nredrive_to = 'exchange'\nrestore_expiration = true\nprefetch = 50\n\
+             receipts_queue = 'receipts'\napply_at_start = false\nquiet_window = '90s'\naggregate = 'x-order'\n\
+             schema_version = '$.version'\ntenant = '$.tenant.id'\nauth = {{ user = 'app', password = 'hunter2' }}\n\
+             management = {{ url = 'http://127.0.0.1:15672' }}\n{QUEUE}original_queue = 'orders'\nservice = 'billing'\n"
+        );
+        let config = load_text(&text).unwrap();
+        let read = config.sources["shop"].rabbitmq.as_ref().unwrap();
+        assert_eq!((read.vhost.as_str(), read.redrive_to, read.prefetch), ("shop", RedriveTo::Exchange, 50));
+        assert_eq!((read.restore_expiration, read.apply_at_start, read.quiet_ms), (true, false, 90_000));
+        assert_eq!(read.receipts_queue, "receipts");
+        assert_eq!(read.aggregate, Some(MessageField::Header("x-order".to_owned())));
+        assert_eq!(read.tenant.as_ref().map(MessageField::text), Some("$.tenant.id"));
+        assert_eq!(read.queues[0].original_queue.as_deref(), Some("orders"));
+        assert_eq!(secret(read), Some(("password", "hunter2")));
+        let shown = serde_json::to_value(shown(read)).unwrap();
+        assert_eq!((&shown["auth"]["password"], &shown["quiet_window"]), (&MASK.into(), &"PT1M30S".into()));
+    }
+
+    #[test]
+    fn only_a_management_api_is_enough_to_find_queues() {
+        assert!(refused(SOURCE).contains("dead_letter_queues is empty"));
+        assert!(load_text(&format!("{SOURCE}management = {{ url = 'http://127.0.0.1:15672' }}\n")).is_ok());
+    }
+
+    #[test]
+    fn bad_settings_say_what_was_expected() {
+        for (setting, expected) in [
+            ("redrive_to = 'topic'", "write queue or exchange"),
+            ("prefetch = 0", "prefetch"),
+            ("aggregate = '$.a[?@.b]'", "is not a JSON path"),
+            ("auth = { user = 'app' }", "user and password belong together"),
+            ("auth = { user = 'app', password = 'hunter2', external = true }", "set one of the two"),
+            ("auth = { token = 'hunter2' }", "authenticates by user and password"),
+            ("auth = { external = true }", "needs a client certificate"),
+            ("dlq_stream = 'DLQ'", "a source of the kind rabbitmq has no dlq_stream"),
+            ("management = { url = 'http://app:hunter2@h' }", "write them under auth"),
+        ] {
+            let problems = refused(&format!("{SOURCE}{setting}\n{QUEUE}"));
+            assert!(problems.contains(expected), "{setting}: {problems}");
+        }
+        let other = "[sources.nats]\nkind = 'jetstream'\nservers = ['nats://h']\n";
+        assert!(
+            refused(&format!("{other}vhost = '/'\n")).contains("a source of the kind jetstream has no vhost")
+        );
+        assert!(refused(&format!("{other}auth = {{ external = true }}\n")).contains("has no external"));
+        assert!(
+            refused(&format!("{SOURCE}{QUEUE}[[sources.shop.dead_letter_queues]]\n"))
+                .contains("queue is missing")
+        );
+    }
+}

@@ -246,7 +246,7 @@ fn bad_values_say_what_was_expected() {
         "sources = []\n",
         "[sources]\nbilling = 'report'\n",
         "[sources.billing]\n",
-        "[sources.billing]\nkind = 'rabbitmq'\n",
+        "[sources.billing]\nkind = 'kafka'\n",
         "[sources.Billing]\nkind = 'report'\n[sources.'a.b']\nkind = 'report'\n",
         "[sources.jobs]\nkind = 'report'\n",
         "[sources.report]\naggregate = 'payload.orderId'\ntenant = '$..a..b'\nqueue = ' '\n",
