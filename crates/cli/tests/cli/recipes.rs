@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use crate::receiver::Receiver;
-use crate::running::{Desk, Ran, Server};
+use crate::running::{Desk, Ran, Server, arg};
 
 /// A program that reports one dead letter.
 #[derive(Clone, Copy)]
@@ -191,8 +191,8 @@ impl Drop for ExampleReceiver {
     }
 }
 
-#[test]
-fn a_reported_letter_is_redriven_to_the_example_receiver() {
+/// The example receiver, and a server with the example configuration that redrives to it, signed.
+fn receiver_and_server() -> (ExampleReceiver, Server) {
     let secret = "0123456789abcdef0123456789abcdef";
     let mut receiver = ExampleReceiver::start(secret);
     let url = receiver.line().strip_prefix("receiving on ").unwrap().to_owned();
@@ -201,8 +201,44 @@ fn a_reported_letter_is_redriven_to_the_example_receiver() {
     assert!(config.contains(default), "{config}");
     let desk = Desk::new();
     desk.file("lazaret.toml", &format!("{}\nsecret = \"{secret}\"\n", config.replace(default, &url)));
-    let server = Server::start_on(desk);
+    (receiver, Server::start_on(desk))
+}
 
+/// The commands of the README from a dead letter to a redrive, but for the first block, which starts the two.
+#[test]
+fn the_readme_leads_from_a_dead_letter_to_a_redriven_one() {
+    let readme = include_str!("../../../../README.md");
+    let (_, section) = readme.split_once("## From a dead letter to a redrive\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let mut blocks = section.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
+    let starts = blocks.next().unwrap();
+    assert!(starts.contains("examples/receiver.py") && starts.contains("examples/redrive.toml"), "{starts}");
+    let commands: String = blocks.collect();
+    assert!(commands.contains("localhost:7070"), "{commands}");
+
+    let (mut receiver, server) = receiver_and_server();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let script = server.desk.file("readme.sh", &commands.replace("localhost:7070", address));
+    let lazaret = "lazaret() { \"$LAZARET_PROGRAM\" \"$@\"; }; . \"$0\"";
+    let output = Command::new("bash")
+        .args(["-c", lazaret, arg(&script)])
+        .env("LAZARET_PROGRAM", env!("CARGO_BIN_EXE_lazaret"))
+        .env("LAZARET_URL", &server.url)
+        .env_remove("LAZARET_TOKEN")
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{stdout}");
+    for said in ["nothing can be started", "done: 1 ok", "resolved", "unaccounted: 0"] {
+        assert!(stdout.contains(said), "{said} is missing in\n{stdout}");
+    }
+    let processed = receiver.line();
+    assert!(processed.starts_with("processed {\"eventId\": \"evt-1001\""), "{processed}");
+}
+
+#[test]
+fn a_reported_letter_is_redriven_to_the_example_receiver() {
+    let (mut receiver, server) = receiver_and_server();
     let letter = PYTHON.reports(&server.url, None)["id"].as_str().unwrap().to_owned();
     let shown = server.json(&["show", &letter]);
     let incident = shown["incidentId"].as_str().unwrap();
