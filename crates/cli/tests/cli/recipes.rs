@@ -229,25 +229,9 @@ fn the_readme_leads_from_a_dead_letter_to_a_redriven_one() {
         .unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{stdout}");
-    for said in ["nothing can be started", "done: 1 ok", "resolved", "unaccounted: 0"] {
+    for said in ["resolved", "unaccounted: 0"] {
         assert!(stdout.contains(said), "{said} is missing in\n{stdout}");
     }
     let processed = receiver.line();
     assert!(processed.starts_with("processed {\"eventId\": \"evt-1001\""), "{processed}");
-}
-
-#[test]
-fn a_reported_letter_is_redriven_to_the_example_receiver() {
-    let (mut receiver, server) = receiver_and_server();
-    let letter = PYTHON.reports(&server.url, None)["id"].as_str().unwrap().to_owned();
-    let shown = server.json(&["show", &letter]);
-    let incident = shown["incidentId"].as_str().unwrap();
-    server.run(&["redrive", "plan", "--incident", incident]).fails(1);
-    let rca = ["--category", "contract", "--cause", "no currency", "--remedy", "billing assumes EUR"];
-    server.run(&[&["incident", "diagnose", incident], &rca[..]].concat()).ok();
-    server.run(&["incident", "fix", incident, "--ref", "billing 1.1"]).ok();
-    server.run(&["redrive", "start", "--incident", incident, "--count", "1", "--yes", "--watch"]).ok();
-    let processed = receiver.line();
-    assert!(processed.starts_with("processed {\"eventId\": \"evt-python-1\""), "{processed}");
-    assert_eq!(server.json(&["show", &letter])["status"], "resolved");
 }
