@@ -3,6 +3,8 @@
 
 mod axe;
 mod cargo;
+#[cfg(test)]
+mod links;
 mod needs;
 mod npm;
 mod python;
