@@ -171,9 +171,10 @@ const CREDENTIALS_REFUSED: &str =
 fn refused(error: &ConnectError) -> SourceError {
     // Shows its cause as well.
     let cause = error.to_string();
-    // A certificate that is refused comes as an error of the stream.
-    let is_tls =
-        ["certificate", "tls", "handshake"].iter().any(|word| cause.to_ascii_lowercase().contains(word));
+    // A certificate that either side refuses is an error of the stream; the server's refusal is an alert, such as "received fatal
+    // alert: UnknownCA".
+    let words = ["certificate", "tls", "handshake", "fatal alert"];
+    let is_tls = words.iter().any(|word| cause.to_ascii_lowercase().contains(word));
     let why = match error.kind() {
         ConnectErrorKind::AuthorizationViolation => CREDENTIALS_REFUSED.to_owned(),
         ConnectErrorKind::Authentication => {
