@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
-/// A certificate authority, a server certificate for `localhost` and `127.0.0.1`, a client certificate, and an authority
-/// that signed neither.
+/// A certificate authority, a server certificate for `localhost` and `127.0.0.1`, a client certificate, and another authority
+/// with a client certificate of its own.
 #[derive(Debug)]
 pub struct Certificates {
     folder: TempDir,
@@ -24,10 +24,12 @@ impl Certificates {
         }
         sign(
             path,
+            "ca",
             "server",
             "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n",
         );
-        sign(path, "client", "extendedKeyUsage=clientAuth\n");
+        sign(path, "ca", "client", "extendedKeyUsage=clientAuth\n");
+        sign(path, "other-ca", "other-client", "extendedKeyUsage=clientAuth\n");
         Certificates { folder }
     }
 
@@ -41,12 +43,14 @@ impl Certificates {
         self.file("other-ca.pem")
     }
 
-    pub fn client_certificate(&self) -> PathBuf {
-        self.file("client.pem")
+    /// A client's certificate and key.
+    pub fn client(&self) -> (PathBuf, PathBuf) {
+        (self.file("client.pem"), self.file("client.key"))
     }
 
-    pub fn client_key(&self) -> PathBuf {
-        self.file("client.key")
+    /// A client's certificate and key that the other authority signed.
+    pub fn other_client(&self) -> (PathBuf, PathBuf) {
+        (self.file("other-client.pem"), self.file("other-client.key"))
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -54,10 +58,10 @@ impl Certificates {
     }
 }
 
-fn sign(folder: &Path, name: &str, extensions: &str) {
+fn sign(folder: &Path, authority: &str, name: &str, extensions: &str) {
     openssl(folder, &format!("req {KEY} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
     std::fs::write(folder.join("extensions"), extensions).expect("the folder is ours");
-    let authority = "-CA ca.pem -CAkey ca.key -CAcreateserial";
+    let authority = format!("-CA {authority}.pem -CAkey {authority}.key -CAcreateserial");
     openssl(
         folder,
         &format!("x509 -req -in {name}.csr {authority} -days 3 -extfile extensions -out {name}.pem"),

@@ -1,8 +1,8 @@
-//! NATS JetStream: exhausted and terminated messages become letters, and letters go back to their subjects.
+//! NATS JetStream: exhausted and terminated messages become letters, and letters are redriven to their subjects.
 //!
-//! NATS has no dead-letter queue; Lazaret is it. The server only sends an advisory when it gives a message up. A stream keeps
-//! advisories, the bridge copies the messages they name into the dead-letter stream, capture takes letters from there.
-//! Applications' consumers are never pulled from, and only their retry policy and sampling are ever changed.
+//! NATS has no dead-letter queue; Lazaret provides one. The server only publishes an advisory when it stops delivering a message.
+//! A stream keeps advisories, the bridge copies the messages that they name to the dead-letter stream, and capture reads that.
+//! Lazaret never pulls from an application's consumer and changes nothing of it but retry policy and sampling.
 
 mod api;
 mod bridge;
@@ -48,7 +48,7 @@ pub use sweep::{Suspected, Sweep};
 pub struct JetStream {
     config: JetStreamConfig,
     link: Link,
-    /// What is known of streams, and since when.
+    /// Cached stream info, with the time of the request.
     streams: Mutex<HashMap<String, (Instant, Option<StreamInfo>)>>,
     captures: Mutex<capture::Captures>,
     /// Exhausted originals that this process deleted.
@@ -56,12 +56,12 @@ pub struct JetStream {
     acks: tokio::sync::Mutex<metrics::AckLog>,
     sampling: Mutex<sampling::Sampled>,
     suspected: Mutex<Vec<Suspected>>,
-    /// For how long streams recognise messages, by name.
+    /// Duplicate windows, by stream.
     windows_ms: Mutex<HashMap<String, u64>>,
 }
 
 impl JetStream {
-    /// Reads the configuration and connects to nothing.
+    /// Checks the configuration. Does not connect.
     pub fn new(config: JetStreamConfig) -> Result<JetStream, SourceError> {
         config.check()?;
         Ok(JetStream {
@@ -81,7 +81,7 @@ impl JetStream {
         &self.config
     }
 
-    /// The loops beside capture.
+    /// The duties that run beside capture.
     pub fn duties(self: &Arc<JetStream>) -> Vec<Arc<dyn Duty>> {
         vec![
             Arc::new(Bridge::new(Arc::clone(self))),
@@ -91,12 +91,12 @@ impl JetStream {
         ]
     }
 
-    /// What the last sweep suspects of each watched consumer.
+    /// The result of the last sweep.
     pub fn suspected(&self) -> Vec<Suspected> {
         locked(&self.suspected).clone()
     }
 
-    /// A stream as it was some seconds ago at most.
+    /// Returns info on a stream that is at most `JETSTREAM_INFO_MS` old.
     async fn stream(&self, name: &str) -> Result<Option<StreamInfo>, SourceError> {
         let fresh = Duration::from_millis(limits::JETSTREAM_INFO_MS);
         if let Some((since, info)) = locked(&self.streams).get(name)

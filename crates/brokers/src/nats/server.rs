@@ -58,6 +58,8 @@ pub struct Options {
     pub access: Access,
     /// Refuses connections without TLS.
     pub tls: Option<Certificates>,
+    /// Refuses clients without a certificate of the same authority; needs `tls`.
+    pub verifies_clients: bool,
     /// More lines for the server's configuration file.
     pub settings: String,
 }
@@ -102,7 +104,8 @@ impl Server {
             shell: None,
         };
         let access = server.access(&options.access);
-        server.configure(&format!("{access}{}\n{cluster}", options.settings));
+        let verify = options.verifies_clients;
+        server.configure(verify, &format!("{access}{}\n{cluster}", options.settings));
         server
     }
 
@@ -127,7 +130,7 @@ impl Server {
         }
     }
 
-    fn configure(&self, more: &str) {
+    fn configure(&self, verify: bool, more: &str) {
         let folder = self.folder.path().display();
         let mut text = format!(
             "listen: \"127.0.0.1:{}\"\nserver_name: \"{}\"\njetstream {{ store_dir: \"{folder}/data\" }}\n",
@@ -138,7 +141,7 @@ impl Server {
                 ["server.pem", "server.key", "ca.pem"].map(|name| certificates.file(name));
             writeln!(
                 text,
-                "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\" }}",
+                "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: {verify} }}",
                 certificate.display(),
                 key.display(),
                 ca.display()

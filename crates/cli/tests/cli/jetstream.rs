@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lazaret_brokers::nats::{Access, Options, Server as Nats, Version};
+use lazaret_brokers::nats::{Access, Certificates, Options, Server as Nats, Version};
 use serde_json::Value;
 
 use crate::running::{Desk, Server};
@@ -67,4 +67,55 @@ fn a_wrong_token_is_refused_and_not_shown() {
     let told = desk(&nats, wrong).run(&["jetstream", "apply", "shop"]).fails(1);
     assert!(told.contains("the server refused the credentials"), "{told}");
     assert!(!told.contains(wrong), "{told}");
+}
+
+#[test]
+fn a_client_certificate_is_needed_and_its_key_is_never_logged() {
+    let options =
+        Options { tls: Some(Certificates::generate()), verifies_clients: true, ..Options::default() };
+    let nats = Nats::start_with(options);
+    let certificates = nats.certificates().unwrap();
+    let desk = |client: Option<(std::path::PathBuf, std::path::PathBuf)>| {
+        let desk = Desk::new().with_env("LAZARET_LOG__LEVEL", "trace");
+        let client = client.map_or(String::new(), |(certificate, key)| {
+            format!("tls.cert_file = {certificate:?}\ntls.key_file = {key:?}\n")
+        });
+        let (url, ca) = (nats.url(), certificates.ca());
+        desk.file(
+            "lazaret.toml",
+            &format!(
+                "[sources.shop]\nkind = \"jetstream\"\nservers = [\"{url}\"]\ntls.ca_file = {ca:?}\n{client}"
+            ),
+        );
+        desk
+    };
+    let secrets = |key: &std::path::Path| {
+        let pem = std::fs::read_to_string(key).unwrap();
+        pem.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let is_shown = |key: &std::path::Path, text: &str| secrets(key).iter().any(|line| text.contains(line));
+    let missing = desk(None).run(&["jetstream", "apply", "shop"]).fails(1);
+    assert!(missing.contains("repair tls"), "{missing}");
+    let stranger = certificates.other_client();
+    let wrong = desk(Some(stranger.clone())).run(&["jetstream", "apply", "shop"]).fails(1);
+    assert!(wrong.contains("repair tls") && !is_shown(&stranger.1, &wrong), "{wrong}");
+    for (client, is_right) in [(certificates.client(), true), (stranger, false)] {
+        let log = nats.folder().join("lazaret.log");
+        let server = Server::start_logging(desk(Some(client.clone())), &log);
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < WAIT_MAX, "the connection is not {is_right}");
+            let sources = server.json(&["sources"]);
+            let shop = sources["items"].as_array().unwrap().iter().find(|it| it["name"] == "shop").unwrap();
+            assert!(!is_shown(&client.1, &shop.to_string()), "{shop}");
+            let connection = &shop["connection"];
+            if connection["connected"] == is_right && (is_right || connection["lastError"].is_string()) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        server.stop();
+        let logged = std::fs::read_to_string(&log).unwrap();
+        assert!(!logged.is_empty() && !is_shown(&client.1, &logged), "{logged}");
+    }
 }

@@ -1,5 +1,5 @@
-//! Requests to the JetStream API, as JSON: settings that this client does not know survive a change, and messages come with
-//! their headers as they are.
+//! Requests to the JetStream API, as JSON: settings that the client library does not know survive an update, and headers keep
+//! their order and bytes.
 
 use std::fmt::Write as _;
 use std::str::FromStr as _;
@@ -14,28 +14,28 @@ use serde_json::{Value, json};
 use super::link::Link;
 use crate::SourceError;
 
-/// What the server knows of a stream.
+/// The server's info on a stream.
 #[derive(Clone, Debug)]
 pub(super) struct StreamInfo(Value);
 
-/// What the server knows of a consumer.
+/// The server's info on a consumer.
 #[derive(Clone, Debug)]
 pub(super) struct ConsumerInfo(Value);
 
-/// A message as a stream keeps it.
+/// A stored message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct StoredMessage {
     pub subject: String,
     pub sequence: u64,
     pub time: Time,
-    /// In their order; values as they are, UTF-8 or not.
+    /// In the original order. Values need not be UTF-8.
     pub headers: Vec<(String, Bytes)>,
-    /// Whether the client can read the headers when the message is delivered: it drops the connection otherwise.
+    /// True if the client library can parse the headers. It drops the connection when a message is delivered that it cannot parse.
     pub is_readable: bool,
     pub body: Bytes,
 }
 
-/// How a stream drops messages.
+/// The retention policy of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Retention {
     Limits,
@@ -43,15 +43,15 @@ pub(super) enum Retention {
     WorkQueue,
 }
 
-/// Error codes of the API that mean that there is no such thing.
+/// API error codes for a missing stream, consumer or message.
 const STREAM_NOT_FOUND: &str = "10059";
 const CONSUMER_NOT_FOUND: &str = "10014";
 const MESSAGE_NOT_FOUND: &str = "10037";
-/// Deleting a message that is not there.
+/// Returned when a message to delete does not exist.
 const MESSAGE_NOT_DELETED: &str = "10057";
 const CONSUMER_DOES_NOT_EXIST: &str = "10149";
 
-/// Pages of a list that are read: 256 consumers each.
+/// Pages read of one list, 256 consumers each.
 const PAGES_MAX: usize = 100;
 
 impl Link {
@@ -69,11 +69,11 @@ impl Link {
         let answer = client.request(format!("$JS.API.{subject}"), body).await.map_err(|error| {
             let why = match error.kind() {
                 RequestErrorKind::NoResponders => {
-                    "JetStream does not answer: enable it for this account, or wait until the server has started"
+                    "JetStream does not respond: enable it for this account, or wait until the server has started"
                         .to_owned()
                 }
                 RequestErrorKind::TimedOut => {
-                    format!("no answer in time; if this stays so, permit publishing to $JS.API.{subject}")
+                    format!("request timed out; if it keeps timing out, allow publishing to $JS.API.{subject}")
                 }
                 RequestErrorKind::InvalidSubject
                 | RequestErrorKind::MaxPayloadExceeded
@@ -82,16 +82,16 @@ impl Link {
             SourceError::Unavailable { doing, why }
         })?;
         let answer: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
-            SourceError::Unavailable { doing, why: format!("the answer is not JSON: {error}") }
+            SourceError::Unavailable { doing, why: format!("response is not JSON: {error}") }
         })?;
         let Some(error) = answer.get("error") else { return Ok(answer) };
         let code = error.get("err_code").and_then(Value::as_u64).map(|code| code.to_string());
-        let text = error.get("description").and_then(Value::as_str).unwrap_or("an error without a text");
+        let text = error.get("description").and_then(Value::as_str).unwrap_or("no description");
         let mut why = format!("{doing}: {text}");
         if let Some(code) = &code {
             _ = write!(why, " ({code})");
         }
-        // 503 passes: the server is starting, or a cluster has no leader at this moment.
+        // 503 is transient: the server is starting, or the cluster has no leader.
         match error.get("code").and_then(Value::as_u64) {
             Some(503) => Err(SourceError::Unavailable { doing, why: text.to_owned() }),
             _ => Err(SourceError::Refused { code, why }),
@@ -100,22 +100,22 @@ impl Link {
 
     pub async fn stream(&self, name: &str) -> Result<Option<StreamInfo>, SourceError> {
         let info = self.request("reading a stream", &format!("STREAM.INFO.{name}"), &Value::Null).await;
-        Ok(found(info, &[STREAM_NOT_FOUND])?.map(StreamInfo))
+        Ok(unless_missing(info, &[STREAM_NOT_FOUND])?.map(StreamInfo))
     }
 
     pub async fn consumer(&self, stream: &str, name: &str) -> Result<Option<ConsumerInfo>, SourceError> {
         let subject = format!("CONSUMER.INFO.{stream}.{name}");
         let info = self.request("reading a consumer", &subject, &Value::Null).await;
-        Ok(found(info, &[STREAM_NOT_FOUND, CONSUMER_NOT_FOUND])?.map(ConsumerInfo))
+        Ok(unless_missing(info, &[STREAM_NOT_FOUND, CONSUMER_NOT_FOUND])?.map(ConsumerInfo))
     }
 
-    /// All consumers of a stream.
+    /// Lists all consumers of a stream.
     pub async fn consumers(&self, stream: &str) -> Result<Vec<ConsumerInfo>, SourceError> {
         let mut all = Vec::new();
         for _ in 0..PAGES_MAX {
             let subject = format!("CONSUMER.LIST.{stream}");
             let page = self.request("listing consumers", &subject, &json!({"offset": all.len()})).await;
-            let Some(mut page) = found(page, &[STREAM_NOT_FOUND])? else { break };
+            let Some(mut page) = unless_missing(page, &[STREAM_NOT_FOUND])? else { break };
             let Some(Value::Array(consumers)) = page.get_mut("consumers").map(Value::take) else { break };
             let is_last = consumers.is_empty();
             all.extend(consumers.into_iter().map(ConsumerInfo));
@@ -126,19 +126,19 @@ impl Link {
         Ok(all)
     }
 
-    /// The streams that capture any part of a subject.
+    /// Lists the streams whose subjects overlap with a subject.
     pub async fn streams_on(&self, subject: &str) -> Result<Vec<String>, SourceError> {
         let names = self.request("looking for streams", "STREAM.NAMES", &json!({"subject": subject})).await?;
         let names = names.get("streams").and_then(Value::as_array).cloned().unwrap_or_default();
         Ok(names.into_iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
     }
 
-    /// A message by its sequence; nothing if it is gone.
+    /// Fetches a message by its sequence. Returns `None` if it is gone.
     pub async fn message(&self, stream: &str, sequence: u64) -> Result<Option<StoredMessage>, SourceError> {
         self.stored(stream, &json!({"seq": sequence})).await
     }
 
-    /// The last message on a subject.
+    /// Fetches the last message on a subject, which may have wildcards.
     pub async fn last_message(
         &self,
         stream: &str,
@@ -150,7 +150,9 @@ impl Link {
     async fn stored(&self, stream: &str, which: &Value) -> Result<Option<StoredMessage>, SourceError> {
         const DOING: &str = "fetching a message";
         let answer = self.request(DOING, &format!("STREAM.MSG.GET.{stream}"), which).await;
-        let Some(answer) = found(answer, &[STREAM_NOT_FOUND, MESSAGE_NOT_FOUND])? else { return Ok(None) };
+        let Some(answer) = unless_missing(answer, &[STREAM_NOT_FOUND, MESSAGE_NOT_FOUND])? else {
+            return Ok(None);
+        };
         let read = || -> Option<StoredMessage> {
             let message = answer.get("message")?;
             let bytes = |key: &str| match message.get(key) {
@@ -167,18 +169,17 @@ impl Link {
                 body: bytes("data")?.into(),
             })
         };
-        let why =
-            || SourceError::Unavailable { doing: DOING, why: "the answer is not understood".to_owned() };
+        let why = || SourceError::Unavailable { doing: DOING, why: "response is malformed".to_owned() };
         read().map(Some).ok_or_else(why)
     }
 
-    /// Deletes a message; says whether it was there.
+    /// Deletes a message. Returns false if it did not exist.
     pub async fn delete_message(&self, stream: &str, sequence: u64) -> Result<bool, SourceError> {
-        // The letter keeps the body; overwriting it at the server first would only cost time.
+        // Overwriting the body before removing it would only cost time.
         let body = json!({"seq": sequence, "no_erase": true});
         let subject = format!("STREAM.MSG.DELETE.{stream}");
         let deleted = self.request("deleting an exhausted message", &subject, &body).await;
-        Ok(found(deleted, &[STREAM_NOT_FOUND, MESSAGE_NOT_FOUND, MESSAGE_NOT_DELETED])?.is_some())
+        Ok(unless_missing(deleted, &[STREAM_NOT_FOUND, MESSAGE_NOT_FOUND, MESSAGE_NOT_DELETED])?.is_some())
     }
 
     pub async fn create_stream(&self, config: &Value) -> Result<(), SourceError> {
@@ -191,7 +192,7 @@ impl Link {
         self.request("changing a stream", &subject, config).await.map(|_| ())
     }
 
-    /// Creates a consumer, or changes the one of that name.
+    /// Creates or updates a consumer.
     pub async fn put_consumer(&self, stream: &str, config: &Value) -> Result<ConsumerInfo, SourceError> {
         let filter = text(config, "filter_subject");
         let subject = match (text(config, "durable_name"), text(config, "name")) {
@@ -211,8 +212,8 @@ impl Link {
     }
 }
 
-/// Turns an answer that there is no such thing into nothing.
-fn found<T>(answer: Result<T, SourceError>, missing: &[&str]) -> Result<Option<T>, SourceError> {
+/// Maps the given error codes, which mean that something does not exist, to `None`.
+fn unless_missing<T>(answer: Result<T, SourceError>, missing: &[&str]) -> Result<Option<T>, SourceError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(SourceError::Refused { code: Some(code), .. })
@@ -257,7 +258,7 @@ impl StreamInfo {
         number(self.config(), "duplicate_window") / 1_000_000
     }
 
-    /// A number of the stream's state, such as `messages` or `last_seq`.
+    /// Returns a number of the stream's state, such as `messages` or `last_seq`.
     pub fn state(&self, key: &str) -> u64 {
         self.0.get("state").map_or(0, |state| number(state, key))
     }
@@ -272,32 +273,32 @@ impl ConsumerInfo {
         self.0.get("config").unwrap_or(&Value::Null)
     }
 
-    /// A number such as `num_pending`, `num_ack_pending`, `num_redelivered` or `num_waiting`.
+    /// Returns a number such as `num_pending`, `num_ack_pending`, `num_redelivered` or `num_waiting`.
     pub fn number(&self, key: &str) -> u64 {
         number(&self.0, key)
     }
 
-    /// The stream sequence of the last message that was delivered.
+    /// The highest stream sequence that was delivered.
     pub fn delivered(&self) -> u64 {
         self.0.get("delivered").map_or(0, |it| number(it, "stream_seq"))
     }
 
-    /// The stream sequence up to which everything is done with.
+    /// The stream sequence up to which every message is acknowledged.
     pub fn ack_floor(&self) -> u64 {
         self.0.get("ack_floor").map_or(0, |it| number(it, "stream_seq"))
     }
 
-    /// When a message was delivered last.
+    /// The time of the last delivery.
     pub fn last_active(&self) -> Option<Time> {
         time(self.0.get("delivered")?, "last_active")
     }
 
-    /// Whether somebody waits for messages.
-    pub fn is_attended(&self) -> bool {
+    /// Returns true if a pull request is waiting or a push subscriber is bound.
+    pub fn has_subscriber(&self) -> bool {
         self.number("num_waiting") > 0 || self.0.get("push_bound").and_then(Value::as_bool) == Some(true)
     }
 
-    /// Deliveries after which a message is given up; nothing where it never is.
+    /// The number of deliveries before a message is exhausted; `None` if unlimited.
     pub fn max_deliver(&self) -> Option<u32> {
         let max = self.config().get("max_deliver").and_then(Value::as_i64)?;
         u32::try_from(max).ok().filter(|max| *max > 0)
@@ -309,7 +310,7 @@ impl ConsumerInfo {
         waits.unwrap_or_default().into_iter().map(|ns| ns / 1_000_000).collect()
     }
 
-    /// The longest time that the server tries one message: the waits of all deliveries. Nothing without `max_deliver`.
+    /// The sum of the ack waits of all deliveries; `None` without `max_deliver`.
     pub fn total_retry_ms(&self) -> Option<u64> {
         let max = self.max_deliver()? as usize;
         let backoff = self.backoff_ms();
@@ -318,8 +319,8 @@ impl ConsumerInfo {
         Some((0..max).fold(0_u64, |total, n| total.saturating_add(wait(n))))
     }
 
-    /// Whether messages on a subject are delivered to it.
-    pub fn takes(&self, subject: &str) -> bool {
+    /// Returns true if the consumer's filter matches a subject.
+    pub fn matches_subject(&self, subject: &str) -> bool {
         let config = self.config();
         let several = config.get("filter_subjects").and_then(Value::as_array);
         let several = several.map(|all| all.iter().filter_map(Value::as_str).collect::<Vec<_>>());
@@ -331,7 +332,7 @@ impl ConsumerInfo {
     }
 }
 
-/// Whether a subject without wildcards is one of those that a filter names.
+/// Returns true if a filter matches a subject without wildcards.
 pub(super) fn subject_matches(filter: &str, subject: &str) -> bool {
     let (mut filters, mut tokens) = (filter.split('.'), subject.split('.'));
     loop {
@@ -345,7 +346,7 @@ pub(super) fn subject_matches(filter: &str, subject: &str) -> bool {
     }
 }
 
-/// Reads a header block (`NATS/1.0`, then `Name: value` lines). Values need not be UTF-8.
+/// Parses a header block (`NATS/1.0`, then `Name: value` lines). Values need not be UTF-8.
 fn headers(block: &[u8]) -> Vec<(String, Bytes)> {
     let mut lines = block.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.next();
@@ -359,7 +360,7 @@ fn headers(block: &[u8]) -> Vec<(String, Bytes)> {
     headers
 }
 
-/// Whether every line of a header block is UTF-8 with a name that the client takes.
+/// Returns true if every line of a header block is UTF-8 with a name that the client library accepts.
 fn is_readable(block: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(block) else { return false };
     let mut lines = text.lines().skip(1).filter(|line| !line.is_empty());

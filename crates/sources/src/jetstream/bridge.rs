@@ -1,7 +1,8 @@
-//! The bridge: from an advisory to a message in the dead-letter stream.
+//! The bridge copies messages that advisories name to the dead-letter stream.
 //!
-//! Advisory, fetch by sequence, publish, acknowledge, in this order: killed anywhere, the advisory comes again, and the
-//! dead-letter stream recognises the copy by its message id. All instances share one durable consumer.
+//! It fetches the message by sequence, publishes the copy and acknowledges the advisory, in this order. After a crash the advisory
+//! is delivered again, and the dead-letter stream deduplicates the copy by its message id. All instances share one durable
+//! consumer.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,14 +29,14 @@ use crate::{Duty, SourceError};
 
 const BRIDGING: &str = "copying a message to the dead-letter stream";
 
-/// Where a test can stop the bridge as a crash would.
+/// Named failure points, for tests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BridgePoint {
     /// The advisory was pulled.
     Pulled,
-    /// The message was fetched, and nothing is published.
+    /// The message was fetched; nothing is published yet.
     Fetched,
-    /// The copy is in the dead-letter stream, and the advisory is not acknowledged.
+    /// The copy is in the dead-letter stream; the advisory is not acknowledged yet.
     Published,
 }
 
@@ -51,7 +52,7 @@ impl BridgePoint {
     }
 }
 
-/// Copies what advisories name.
+/// Copies exhausted and terminated messages to the dead-letter stream.
 pub struct Bridge {
     jetstream: Arc<JetStream>,
     stop_at: Mutex<Option<BridgePoint>>,
@@ -64,7 +65,7 @@ pub struct Bridge {
     lag_ms: AtomicU64,
 }
 
-/// What the server says of a message that it gave up.
+/// A max-deliveries or terminated advisory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Advisory {
     kind: AdvisoryKind,
@@ -82,11 +83,11 @@ enum AdvisoryKind {
     Terminated,
 }
 
-/// What became of an advisory.
+/// The result of processing an advisory.
 enum Bridged {
     Copied(Stored),
     WithoutBody(Stored),
-    /// It is about a stream of ours.
+    /// The advisory is about a stream of ours.
     Ignored,
 }
 
@@ -105,7 +106,7 @@ impl Bridge {
         }
     }
 
-    /// Stops once at this point, as a crash would.
+    /// Fails once at this point, as a crash would.
     #[cfg(feature = "testing")]
     pub fn stop_at(&self, point: BridgePoint) {
         *locked(&self.stop_at) = Some(point);
@@ -122,7 +123,7 @@ impl Bridge {
         }
     }
 
-    async fn work_on(&self, delivered: &Delivered) -> Result<(), SourceError> {
+    async fn process(&self, delivered: &Delivered) -> Result<(), SourceError> {
         self.pass(BridgePoint::Pulled)?;
         let advisory = match Advisory::parse(&delivered.message.subject, &delivered.message.payload) {
             Ok(advisory) => advisory,
@@ -136,7 +137,7 @@ impl Bridge {
                 Ok(())
             }
             Err(error @ SourceError::Stopped(_)) => Err(error),
-            Err(error) => self.give_back(delivered, error).await,
+            Err(error) => self.retry_later(delivered, error).await,
         }
     }
 
@@ -148,8 +149,8 @@ impl Bridge {
         }
         let info = self.jetstream.stream(&advisory.stream).await?;
         let message = self.jetstream.link.message(&advisory.stream, advisory.sequence).await?;
-        // A stream of the same name that was created later may have another message at this sequence. Nodes of a cluster have
-        // clocks of their own.
+        // A stream that was deleted and created again may have another message at this sequence. The clocks of cluster nodes
+        // may differ.
         let is_later = |message: &StoredMessage| {
             advisory.at.is_some_and(|at| message.time.since(at) > limits::CLOCK_OFF_MS_MAX)
         };
@@ -163,15 +164,15 @@ impl Bridge {
             let stored = self.jetstream.link.publish(&subject, headers, Bytes::new()).await;
             stored.map(Bridged::WithoutBody).map_err(|error| error.into_source_error(BRIDGING))
         };
-        let Some(message) = &message else { return without_body(advisory.kind.removed()).await };
+        let Some(message) = &message else { return without_body(advisory.kind.missing_body_reason()).await };
         let headers = copy_headers(&death, Some(message), None);
         match self.jetstream.link.publish(&subject, headers, message.body.clone()).await {
             Ok(stored) => Ok(Bridged::Copied(stored)),
-            // The original fits just so, and not with our headers.
+            // The original is just below the limit, and exceeds it with our headers.
             Err(PublishError::TooLarge) => {
                 let (stream, sequence) = (&advisory.stream, advisory.sequence);
                 without_body(&format!(
-                    "too large to be copied with its history; it is in stream {stream} at sequence {sequence}"
+                    "too large to copy with its history; stored in stream {stream} at sequence {sequence}"
                 ))
                 .await
             }
@@ -189,8 +190,8 @@ impl Bridge {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lets the advisory come again later; one that failed too often becomes a dead letter itself.
-    async fn give_back(&self, delivered: &Delivered, error: SourceError) -> Result<(), SourceError> {
+    /// Schedules a redelivery of the advisory. One that failed too often becomes a dead letter itself.
+    async fn retry_later(&self, delivered: &Delivered, error: SourceError) -> Result<(), SourceError> {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let deliveries = delivered.ack.deliveries;
         if !error.passes() && deliveries >= limits::JETSTREAM_ADVISORY_DELIVERIES_MAX {
@@ -201,11 +202,11 @@ impl Bridge {
             "advisory {} cannot be bridged, delivery {deliveries}: {error}",
             delivered.message.subject
         );
-        self.jetstream.link.nak(&delivered.ack.subject, delivered.ack.pause()).await?;
+        self.jetstream.link.nak(&delivered.ack.subject, delivered.ack.redelivery_delay()).await?;
         if error.passes() { Err(error) } else { Ok(()) }
     }
 
-    /// Puts an advisory that cannot be bridged into the dead-letter stream as it is.
+    /// Publishes an advisory that cannot be bridged to the dead-letter stream, unchanged.
     async fn park(&self, delivered: &Delivered, why: String) -> Result<(), SourceError> {
         let config = &self.jetstream.config;
         tracing::error!(
@@ -262,7 +263,7 @@ impl Duty for Bridge {
         let advisories = pull.await?;
         let oldest = advisories.iter().map(|it| super::link::now().since(it.ack.time)).max();
         self.lag_ms.store(oldest.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0), Ordering::Relaxed);
-        let work: Vec<_> = advisories.iter().map(|advisory| self.work_on(advisory)).collect();
+        let work: Vec<_> = advisories.iter().map(|advisory| self.process(advisory)).collect();
         let mut results = stream::iter(work).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
         let mut first_error = None;
         while let Some(result) = results.next().await {
@@ -291,7 +292,7 @@ impl Advisory {
         let kind = match subject {
             subject if subject.starts_with(MAX_DELIVERIES) => AdvisoryKind::MaxDeliveries,
             subject if subject.starts_with(MSG_TERMINATED) => AdvisoryKind::Terminated,
-            other => return Err(format!("{other} is not an advisory of a message that was given up")),
+            other => return Err(format!("{other} is not a max-deliveries or terminated advisory")),
         };
         let value: Value = serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?;
         let name = |key: &str| {
@@ -312,7 +313,7 @@ impl Advisory {
         })
     }
 
-    /// What the dead-letter stream keeps of it.
+    /// Describes the death for the headers of the copy.
     fn death(&self, stream_created: Time, message: Option<&StoredMessage>) -> BrokerDeath {
         let place = format!("{}.{}", self.stream, self.consumer);
         let (reason, error_type, text) = match (self.kind, &self.reason) {
@@ -350,8 +351,8 @@ impl Advisory {
 }
 
 impl AdvisoryKind {
-    /// Why there is no body.
-    fn removed(self) -> &'static str {
+    /// Explains why the message has no body.
+    fn missing_body_reason(self) -> &'static str {
         match self {
             AdvisoryKind::Terminated => "removed from its stream when it was terminated",
             AdvisoryKind::MaxDeliveries => "removed from its stream before it could be copied",

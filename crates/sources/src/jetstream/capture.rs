@@ -1,4 +1,4 @@
-//! Letters from the dead-letter stream: pulled from the shared durable consumer, handed over, acknowledged after the commit.
+//! Capture from the dead-letter stream: letters are pulled from the shared durable consumer and acknowledged after the commit.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,41 +10,41 @@ use lazaret_core::time::Time;
 
 use super::JetStream;
 use super::exhausted::Exhausted;
-use super::letter::{DeadLetter, Whence, sorted_headers};
+use super::letter::{DeadLetter, KnownOrigin, sorted_headers};
 use super::link::{locked, now};
 use super::pull::{AckSubject, Delivered};
 use super::unreadable::LOSSES_MIN;
 use crate::{Arrival, Receipt, SourceError, SourceHealth};
 
-/// How often the rest of a letter that cannot be stored is doubled.
+/// How often the redelivery delay of a letter that cannot be stored is doubled.
 const RELEASES_DOUBLED_MAX: u64 = 4;
 
-/// What is known of the capture, for health.
+/// The state of capture, for health.
 #[derive(Default)]
 pub(super) struct Captures {
-    /// What was handed over and not acknowledged, with its death.
-    handed: HashMap<Receipt, Option<Time>>,
+    /// Receipts of letters that are not acknowledged yet, with the time of death.
+    unacknowledged: HashMap<Receipt, Option<Time>>,
     looked_at: Option<Time>,
     depth: Option<u64>,
-    /// Lost connections in a row.
+    /// Consecutive connection losses.
     losses: u32,
-    /// How many messages the dead-letter stream had at some moments.
+    /// Samples of the number of messages in the dead-letter stream.
     sizes: VecDeque<(Instant, u64)>,
 }
 
 pub(super) async fn next(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
     let answer = arrivals(jetstream).await;
-    jetstream.link.note(answer.as_ref().err());
+    jetstream.link.record_result(answer.as_ref().err());
     let mut captures = locked(&jetstream.captures);
     captures.losses = if answer.is_ok() { 0 } else { captures.losses.saturating_add(1) };
     let arrivals = answer?;
     if arrivals.is_empty() {
         captures.looked_at = Some(now());
-        // What was not acknowledged by now is offered again.
+        // The server redelivers what was not acknowledged by now.
         let ack_wait = i64::try_from(jetstream.config.ack_wait_ms).unwrap_or(i64::MAX);
-        captures.handed.retain(|_, died_at| died_at.is_some_and(|at| now().since(at) < ack_wait));
+        captures.unacknowledged.retain(|_, died_at| died_at.is_some_and(|at| now().since(at) < ack_wait));
     }
-    captures.handed.extend(arrivals.iter().map(|it| (it.receipt.clone(), it.captured.died_at)));
+    captures.unacknowledged.extend(arrivals.iter().map(|it| (it.receipt.clone(), it.captured.died_at)));
     Ok(arrivals)
 }
 
@@ -67,13 +67,13 @@ async fn arrivals(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
 
 async fn arrival(jetstream: &JetStream, delivered: Delivered) -> Result<Arrival, SourceError> {
     let config = &jetstream.config;
-    let (dead, whence) = jetstream.dead_letter(&delivered).await?;
-    let captured = dead.captured(config, &whence);
-    let receipt = receipt(&delivered.ack.subject, Exhausted::of(&dead, &whence));
+    let (dead, origin) = jetstream.dead_letter(&delivered).await?;
+    let captured = dead.captured(config, &origin);
+    let receipt = receipt(&delivered.ack.subject, Exhausted::from_dead_letter(&dead, &origin));
     Ok(Arrival { captured, receipt })
 }
 
-/// The ack subject, followed by the exhausted original that is deleted after the commit.
+/// The ack subject, followed by the exhausted original to delete after the commit.
 fn receipt(ack: &str, exhausted: Option<Exhausted>) -> Receipt {
     match exhausted {
         None => Receipt::new(ack.to_owned()),
@@ -81,7 +81,7 @@ fn receipt(ack: &str, exhausted: Option<Exhausted>) -> Receipt {
     }
 }
 
-/// Deletes exhausted originals before it acknowledges: stopped in between, the letters come again and both are done then.
+/// Deletes exhausted originals, then acknowledges. After a crash in between, the letters are redelivered and both are repeated.
 pub(super) async fn ack(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(), SourceError> {
     let (mut subjects, mut originals) = (Vec::with_capacity(receipts.len()), Vec::new());
     for receipt in receipts {
@@ -93,13 +93,13 @@ pub(super) async fn ack(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(
     let mut deletions = stream::iter(deletions).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
     while deletions.next().await.is_some() {}
     let acked = jetstream.link.ack_all(&subjects).await;
-    jetstream.forget_handed(receipts);
+    jetstream.forget_receipts(receipts);
     acked
 }
 
-/// Gives letters back for a while, so that a store that is away is not asked in circles.
+/// Schedules a redelivery, with a delay that keeps an unavailable store from being retried in a tight loop.
 pub(super) async fn release(jetstream: &JetStream, receipts: &[Receipt]) -> Result<(), SourceError> {
-    jetstream.forget_handed(receipts);
+    jetstream.forget_receipts(receipts);
     for receipt in receipts {
         let subject = receipt.text().split(' ').next().unwrap_or_default();
         let deliveries = AckSubject::parse(subject).map_or(1, |ack| ack.deliveries);
@@ -111,11 +111,11 @@ pub(super) async fn release(jetstream: &JetStream, receipts: &[Receipt]) -> Resu
 }
 
 impl JetStream {
-    /// Reads a message of the dead-letter stream, and where it came from.
+    /// Parses a message of the dead-letter stream, and its origin.
     pub(super) async fn dead_letter<'d>(
         &self,
         delivered: &'d Delivered,
-    ) -> Result<(DeadLetter<'d>, Whence), SourceError> {
+    ) -> Result<(DeadLetter<'d>, KnownOrigin), SourceError> {
         let created = self.stream(&self.config.dlq_stream).await?.and_then(|info| info.created());
         let dead = DeadLetter {
             subject: &delivered.message.subject,
@@ -129,22 +129,22 @@ impl JetStream {
             },
             time: delivered.ack.time,
         };
-        let mut whence = dead.whence();
-        if let (Some(stream), Some(_), None) = (&whence.stream, whence.sequence, whence.stream_created) {
-            whence.stream_created = self.stream(stream).await?.and_then(|info| info.created());
+        let mut origin = dead.origin();
+        if let (Some(stream), Some(_), None) = (&origin.stream, origin.sequence, origin.stream_created) {
+            origin.stream_created = self.stream(stream).await?.and_then(|info| info.created());
         }
-        Ok((dead, whence))
+        Ok((dead, origin))
     }
 
-    fn forget_handed(&self, receipts: &[Receipt]) {
+    fn forget_receipts(&self, receipts: &[Receipt]) {
         let mut captures = locked(&self.captures);
         for receipt in receipts {
-            captures.handed.remove(receipt);
+            captures.unacknowledged.remove(receipt);
         }
     }
 }
 
-/// Reads how much waits and how the stream grows, every few seconds.
+/// Measures depth and growth, every few seconds.
 async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
     let every = Duration::from_millis(limits::JETSTREAM_INFO_MS);
     if locked(&jetstream.captures).sizes.back().is_some_and(|(at, _)| at.elapsed() < every) {
@@ -156,7 +156,7 @@ async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
             "stream {} is missing: declare the topology (lazaret jetstream apply)",
             config.dlq_stream
         );
-        return Err(SourceError::Unavailable { doing: "looking at the dead-letter stream", why });
+        return Err(SourceError::Unavailable { doing: "reading the dead-letter stream", why });
     };
     let durable = jetstream.link.consumer(&config.dlq_stream, &config.capture_durable()).await?;
     let depth = durable.map(|it| it.number("num_pending") + it.number("num_ack_pending"));
@@ -174,14 +174,14 @@ async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
 }
 
 pub(super) fn health(jetstream: &JetStream) -> SourceHealth {
-    let standing = jetstream.link.standing();
+    let state = jetstream.link.state();
     let captures = locked(&jetstream.captures);
     let now = now();
-    let lag_ms = captures.handed.values().map(|died_at| now.since(died_at.unwrap_or(now))).max();
+    let lag_ms = captures.unacknowledged.values().map(|died_at| now.since(died_at.unwrap_or(now))).max();
     SourceHealth {
-        connected: standing.connected,
-        since: standing.since,
-        last_error: standing.last_error,
+        connected: state.connected,
+        since: state.since,
+        last_error: state.last_error,
         lag_ms: lag_ms.and_then(|lag| u64::try_from(lag).ok()).unwrap_or(0),
         looked_at: captures.looked_at,
         depth: captures.depth,
@@ -189,7 +189,7 @@ pub(super) fn health(jetstream: &JetStream) -> SourceHealth {
     }
 }
 
-/// Messages per minute between the first and the last size.
+/// The growth in messages per minute between the first and the last sample.
 fn growth(sizes: &VecDeque<(Instant, u64)>) -> Option<f64> {
     let ((first_at, first), (last_at, last)) = (sizes.front()?, sizes.back()?);
     let minutes = last_at.duration_since(*first_at).as_secs_f64() / 60.0;

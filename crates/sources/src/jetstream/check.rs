@@ -1,4 +1,4 @@
-//! The account looked at from outside, for health and doctor: each finding with what to do. Changes nothing.
+//! Health checks of the account, for doctor: each finding has a hint. Changes nothing.
 
 use lazaret_core::limits;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::config::WatchedConsumer;
 use super::topology::{self, duration};
 use crate::{ChangeKind, Declare, Finding, SourceError};
 
-/// Everything that could be wrong, the connection alone if nothing else can be looked at.
+/// Runs all checks, or reports the connection alone if that fails.
 pub(super) async fn findings(jetstream: &JetStream) -> Vec<Finding> {
     let server = match jetstream.link.client().await {
         Ok(client) => client.server_info(),
@@ -21,8 +21,7 @@ pub(super) async fn findings(jetstream: &JetStream) -> Vec<Finding> {
     match account(jetstream).await {
         Ok(found) => findings.push(found),
         Err(error) => {
-            findings
-                .push(Finding::error(error.to_string(), "enable JetStream for the account of the source"));
+            findings.push(Finding::error(error.to_string(), "enable JetStream for the source's account"));
             findings.extend(denied(jetstream));
             return findings;
         }
@@ -32,7 +31,7 @@ pub(super) async fn findings(jetstream: &JetStream) -> Vec<Finding> {
             Ok(found) => findings.extend(found),
             Err(error) => findings.push(Finding::error(
                 error.to_string(),
-                "permit the source's user $JS.API.> and $JS.ACK.>, or see the server's log",
+                "allow the source's user to publish to $JS.API.> and $JS.ACK.>, or see the server's log",
             )),
         }
     }
@@ -52,14 +51,12 @@ fn version(version: &str) -> Vec<Finding> {
         )],
         (Some(2), Some(9)) => vec![
             Finding::warning(
-                format!(
-                    "server version {version} takes `+TERM <reason>` for no acknowledgement at all and delivers again"
-                ),
+                format!("server version {version} ignores `+TERM <reason>` and delivers the message again"),
                 "terminate without a reason (plain +TERM), or upgrade to 2.11 or later",
             ),
             Finding::warning(
                 format!("server version {version} moves a consumer's ack floor over exhausted messages"),
-                "keep the advisory stream: verification looks there before it trusts the floor",
+                "keep the advisory stream: verification checks it before it trusts the ack floor",
             ),
         ],
         _ => Vec::new(),
@@ -72,7 +69,7 @@ async fn account(jetstream: &JetStream) -> Result<Finding, SourceError> {
     Ok(Finding::ok(format!("JetStream is enabled, {streams} streams")))
 }
 
-/// Our own streams and consumers, and what differs from the configuration.
+/// Compares our streams and consumers with the configuration.
 async fn topology(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
     const APPLY: &str = "run lazaret jetstream apply, with --dry-run first to see what it changes";
     let changes = topology::declare(jetstream, Declare::DryRun).await?;
@@ -95,12 +92,12 @@ async fn topology(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
     Ok(findings)
 }
 
-/// The watched consumers and their streams, and consumers of those streams that nobody watches.
+/// Checks the streams of watched consumers, and all consumers of these streams.
 async fn consumers(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
     let config = &jetstream.config;
     if config.consumers.is_empty() {
         return Ok(vec![Finding::warning(
-            "no consumer is configured: retry policies are not looked at",
+            "no consumer is configured: retry policies are not checked",
             "name the critical consumers under consumers",
         )]);
     }
@@ -123,7 +120,7 @@ async fn consumers(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok("every watched consumer gives up after some deliveries, with backoff"));
+        findings.push(Finding::ok("every watched consumer has max_deliver and backoff"));
     }
     Ok(findings)
 }
@@ -139,14 +136,14 @@ fn retry_policy(stream: &str, consumer: &ConsumerInfo, watched: Option<&WatchedC
         ));
     } else if is_explicit && consumer.backoff_ms().is_empty() && watched.is_some() {
         findings.push(Finding::warning(
-            format!("consumer {name} has no backoff: it retries at a constant pace"),
+            format!("consumer {name} has no backoff: it retries at a constant rate"),
             "run lazaret jetstream apply",
         ));
     }
     findings
 }
 
-/// Limits by which a stream drops messages that are exhausted and not captured yet.
+/// Checks limits by which a stream drops exhausted messages before they are captured.
 fn retention(jetstream: &JetStream, name: &str, stream: &StreamInfo) -> Vec<Finding> {
     let config = stream.config();
     let limit = |key: &str| config.get(key).and_then(Value::as_i64).filter(|limit| *limit > 0);
@@ -154,7 +151,7 @@ fn retention(jetstream: &JetStream, name: &str, stream: &StreamInfo) -> Vec<Find
     let max_age_ms = limit("max_age").map(|ns| ns.unsigned_abs() / 1_000_000);
     let total_ms = jetstream.config.consumers.iter().filter(|it| it.stream == name);
     let total_ms = total_ms.map(|it| it.backoff_ms.iter().sum::<u64>()).max().unwrap_or(0);
-    // A day for the bridge to be down.
+    // The bridge may be down for a day.
     let needed_ms = total_ms.saturating_add(86_400_000);
     if let Some(age) = max_age_ms.filter(|age| *age < needed_ms) {
         findings.push(Finding::warning(
@@ -182,13 +179,13 @@ fn retention(jetstream: &JetStream, name: &str, stream: &StreamInfo) -> Vec<Find
     if stream.duplicate_window_ms() < limits::CLAIM_LEASE_MS {
         findings.push(Finding::warning(
             format!("stream {name} recognises duplicates for {} only", duration(stream.duplicate_window_ms())),
-            "raise its duplicate_window to 2m: a redrive whose outcome is unknown can then be repeated safely",
+            "raise its duplicate_window to 2m, so that a redrive with an unknown outcome can be repeated safely",
         ));
     }
     findings
 }
 
-/// How full the dead-letter stream is.
+/// Reports the size of the dead-letter stream and the bridge's backlog.
 async fn capacity(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
     let config = &jetstream.config;
     let Some(dlq) = jetstream.link.stream(&config.dlq_stream).await? else { return Ok(Vec::new()) };
@@ -200,7 +197,7 @@ async fn capacity(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
             false => Finding::ok(format!("{behind} advisories wait for the bridge")),
             true => Finding::warning(
                 format!("{behind} advisories wait for the bridge"),
-                "see that an instance runs the bridge, and what it logs",
+                "check that an instance runs the bridge, and its log",
             ),
         });
     }
@@ -208,8 +205,8 @@ async fn capacity(jetstream: &JetStream) -> Result<Vec<Finding>, SourceError> {
 }
 
 fn denied(jetstream: &JetStream) -> Vec<Finding> {
-    let denied = jetstream.link.standing().denied;
-    let hint = "permit it to the source's user at the server";
+    let denied = jetstream.link.state().denied;
+    let hint = "allow it for the source's user at the server";
     denied.into_iter().map(|why| Finding::error(why, hint)).collect()
 }
 

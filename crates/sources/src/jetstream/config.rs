@@ -1,4 +1,4 @@
-//! What a JetStream source is configured with. Credentials are in it: none of them is ever shown.
+//! The configuration of a JetStream source. Its credentials are never shown.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct JetStreamConfig {
     pub servers: Vec<String>,
     pub auth: Auth,
     pub tls: Tls,
-    /// Consumers whose retry policy is declared and that the sweep looks at.
+    /// Consumers whose retry policy is declared, and that the sweep checks.
     pub consumers: Vec<WatchedConsumer>,
     pub scope: Scope,
     /// The dead-letter stream, which captures `dlq.>`.
@@ -37,7 +37,7 @@ pub struct JetStreamConfig {
     pub aggregate_header: Option<String>,
     pub schema_version_header: Option<String>,
     pub tenant_header: Option<String>,
-    /// How long a dead letter waits for its acknowledgement before it is offered again.
+    /// The ack wait of our durable consumers.
     pub ack_wait_ms: u64,
     pub request_ms_max: u64,
 }
@@ -58,13 +58,13 @@ pub enum Auth {
     CredentialsFile(PathBuf),
 }
 
-/// A consumer of the application and the retry policy that it has to have.
+/// An application's consumer, with its retry policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchedConsumer {
     pub stream: String,
     pub consumer: String,
     pub max_deliver: u32,
-    /// How long the server waits for the acknowledgement of each delivery; the last one is repeated.
+    /// The ack wait of each delivery; the last one repeats.
     pub backoff_ms: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ pub enum Scope {
 }
 
 impl WatchedConsumer {
-    /// The policy of DESIGN: five deliveries, waiting exponentially longer from one second on.
+    /// The default policy: five deliveries with exponential backoff from one second.
     pub fn new(stream: impl Into<String>, consumer: impl Into<String>) -> WatchedConsumer {
         WatchedConsumer::with_max_deliver(stream, consumer, limits::JETSTREAM_MAX_DELIVER)
     }
@@ -89,7 +89,7 @@ impl WatchedConsumer {
         consumer: impl Into<String>,
         max_deliver: u32,
     ) -> WatchedConsumer {
-        // Servers before 2.10 want fewer waits than deliveries.
+        // Servers before 2.10 require fewer backoff entries than deliveries.
         let waits = 1..max_deliver.min(limits::ATTEMPTS_MAX as u32);
         let backoff_ms = waits.map(|n| Preset::Jetstream.policy().delay_ms(n, 0.0)).collect();
         WatchedConsumer { stream: stream.into(), consumer: consumer.into(), max_deliver, backoff_ms }
@@ -135,7 +135,7 @@ impl JetStreamConfig {
         format!("lazaret-{}-bridge", durable_part(&self.name))
     }
 
-    /// The durable consumer that takes the receipts of workers.
+    /// The durable consumer that reads workers' receipts.
     pub(super) fn receipts_durable(&self) -> String {
         format!("lazaret-{}-receipts", durable_part(&self.name))
     }
@@ -145,20 +145,22 @@ impl JetStreamConfig {
         format!("lazaret-{}-follow-up", durable_part(&self.name))
     }
 
-    /// Says everything that is wrong and can be known without a connection.
+    /// Validates everything that needs no connection, and reports all errors at once.
     pub fn check(&self) -> Result<(), SourceError> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         if self.servers.is_empty() {
-            wrong.push("servers is empty: name at least one, such as nats://127.0.0.1:4222".to_owned());
+            errors.push("servers is empty: name at least one, such as nats://127.0.0.1:4222".to_owned());
         }
         for server in &self.servers {
             match server.parse::<async_nats::ServerAddr>() {
                 Ok(address) if address.has_user_pass() => {
-                    wrong.push("servers holds credentials: write them under auth".to_owned());
+                    errors.push("servers holds credentials: write them under auth".to_owned());
                 }
                 Ok(_) => {}
                 // The text may hold a password.
-                Err(_) => wrong.push("servers holds an address that is not like nats://host:4222".to_owned()),
+                Err(_) => {
+                    errors.push("servers holds an address that is not like nats://host:4222".to_owned())
+                }
             }
         }
         for (key, name) in [
@@ -167,35 +169,35 @@ impl JetStreamConfig {
             ("metrics_stream", &self.metrics_stream),
         ] {
             if !is_token(name) {
-                wrong.push(format!("{key} {name:?} is not a stream name: no spaces, dots, *, >, / or \\"));
+                errors.push(format!("{key} {name:?} is not a stream name: no spaces, dots, *, >, / or \\"));
             }
         }
         if !(1..=5).contains(&self.replicas) {
-            wrong.push(format!("replicas must be from 1 to 5, not {}", self.replicas));
+            errors.push(format!("replicas must be from 1 to 5, not {}", self.replicas));
         }
         let floor = limits::RETENTION_FLOOR_MS.unsigned_abs();
         if self.max_age_ms < floor {
-            wrong.push(format!(
+            errors.push(format!(
                 "dlq_max_age must be at least {} days: dead letters that are not captured yet are kept that long",
                 floor / 86_400_000
             ));
         }
         if self.duplicate_window_ms < 100 || self.duplicate_window_ms > self.max_age_ms {
-            wrong.push("duplicate_window must be at least 100 ms and at most dlq_max_age".to_owned());
+            errors.push("duplicate_window must be at least 100 ms and at most dlq_max_age".to_owned());
         }
         if self.ack_wait_ms < 1_000 || self.request_ms_max == 0 {
-            wrong.push("ack_wait must be at least 1 s".to_owned());
+            errors.push("ack_wait must be at least 1 s".to_owned());
         }
-        wrong.extend(self.consumers.iter().filter_map(WatchedConsumer::wrong));
-        match wrong.is_empty() {
+        errors.extend(self.consumers.iter().filter_map(WatchedConsumer::error));
+        match errors.is_empty() {
             true => Ok(()),
-            false => Err(SourceError::Unfit(wrong.join("; "))),
+            false => Err(SourceError::Unfit(errors.join("; "))),
         }
     }
 }
 
 impl WatchedConsumer {
-    fn wrong(&self) -> Option<String> {
+    fn error(&self) -> Option<String> {
         let WatchedConsumer { stream, consumer, max_deliver, backoff_ms } = self;
         let name = format!("{stream}.{consumer}");
         if !is_token(stream) || !is_token(consumer) {
@@ -216,7 +218,7 @@ impl WatchedConsumer {
     }
 }
 
-/// Whether the server takes it as the name of a stream or consumer.
+/// Returns true if the server accepts the name for a stream or consumer.
 fn is_token(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255

@@ -1,12 +1,12 @@
-//! Exhausted messages of work-queue and interest streams, which the server would keep for ever: deleted once their letters are
-//! committed. A message that another consumer still needs waits.
+//! Deletion of exhausted messages from work-queue and interest streams, which would keep them for ever. A message is deleted once
+//! its letter is committed and no other consumer needs it.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
 
 use super::JetStream;
 use super::api::{ConsumerInfo, Retention};
-use super::letter::{DeadLetter, Whence};
+use super::letter::{DeadLetter, KnownOrigin};
 use crate::SourceError;
 
 /// An exhausted message in its stream.
@@ -19,30 +19,30 @@ pub(super) struct Exhausted {
     consumer: String,
 }
 
-/// What became of an original.
+/// The result of a deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deletion {
     Deleted,
-    /// There is nothing to delete.
+    /// The message does not exist, or its stream drops it by its limits.
     NotNeeded,
-    /// Another consumer has not finished it.
+    /// Another consumer has not finished the message.
     Wait,
 }
 
 impl Exhausted {
-    pub fn of(dead: &DeadLetter<'_>, whence: &Whence) -> Option<Exhausted> {
+    pub fn from_dead_letter(dead: &DeadLetter<'_>, origin: &KnownOrigin) -> Option<Exhausted> {
         if !(dead.is_exhausted() && dead.has_body()) {
             return None;
         }
         Some(Exhausted {
-            stream: whence.stream.clone()?,
-            created_ms: whence.stream_created?.ms(),
-            sequence: whence.sequence?,
-            consumer: whence.consumer.clone()?,
+            stream: origin.stream.clone()?,
+            created_ms: origin.stream_created?.ms(),
+            sequence: origin.sequence?,
+            consumer: origin.consumer.clone()?,
         })
     }
 
-    /// Reads the text form, which has no spaces within its parts because stream and consumer names have none.
+    /// Parses the text form. Names of streams and consumers have no spaces.
     pub fn parse(text: &str) -> Option<Exhausted> {
         let mut parts = text.split(' ');
         let exhausted = Exhausted {
@@ -96,7 +96,7 @@ impl JetStream {
                 };
                 let others = self.link.consumers(stream).await?;
                 let mut others =
-                    others.iter().filter(|it| it.name() != consumer && it.takes(&message.subject));
+                    others.iter().filter(|it| it.name() != consumer && it.matches_subject(&message.subject));
                 if !others.all(|it| has_finished(it, *sequence)) {
                     return Ok(Deletion::Wait);
                 }

@@ -20,7 +20,7 @@ use lazaret_core::time::Time;
 
 use super::JetStream;
 use super::exhausted::{Deletion, Exhausted};
-use super::letter::Whence;
+use super::letter::KnownOrigin;
 use super::link::now;
 use super::publish::append;
 use super::pull::{AckSubject, Delivered};
@@ -43,22 +43,22 @@ impl FollowUp {
     /// Returns true if nothing is left to do for a dead letter that is stored.
     async fn is_done(&self, copy: &Delivered) -> Result<bool, SourceError> {
         let config = &self.jetstream.config;
-        let (dead, whence) = self.jetstream.dead_letter(copy).await?;
+        let (dead, origin) = self.jetstream.dead_letter(copy).await?;
         if !dead.is_exhausted() {
             return Ok(true);
         }
-        let original = Exhausted::of(&dead, &whence).filter(|_| config.delete_exhausted);
+        let original = Exhausted::from_dead_letter(&dead, &origin).filter(|_| config.delete_exhausted);
         let deletion = match &original {
             Some(original) => self.jetstream.delete_exhausted(original).await?,
             None => Deletion::NotNeeded,
         };
-        let is_settled = self.is_settled(&dead.captured(config, &whence), &whence).await?;
+        let is_settled = self.is_settled(&dead.captured(config, &origin), &origin).await?;
         Ok(is_settled && deletion != Deletion::Wait)
     }
 
     /// Returns true if no late acknowledgement is waited for any more. One that is found is handed on as a receipt.
-    async fn is_settled(&self, captured: &Captured, whence: &Whence) -> Result<bool, SourceError> {
-        let Some(origin) = whence.origin() else { return Ok(true) };
+    async fn is_settled(&self, captured: &Captured, origin: &KnownOrigin) -> Result<bool, SourceError> {
+        let Some(origin) = origin.complete() else { return Ok(true) };
         let watched = self.jetstream.config.watched(&origin.stream, &origin.consumer);
         if watched.is_none_or(|it| it.max_deliver == 1) {
             return Ok(true);
@@ -84,7 +84,7 @@ impl FollowUp {
         let is_stored = copy.ack.stream_sequence <= captured_to;
         match is_stored && self.is_done(copy).await? {
             true => link.double_ack(&copy.ack.subject).await,
-            false => link.nak(&copy.ack.subject, copy.ack.pause()).await,
+            false => link.nak(&copy.ack.subject, copy.ack.redelivery_delay()).await,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A message of the dead-letter stream: written by the bridge, by workers and by programs that know nothing of Lazaret; read as a
-//! captured letter.
+//! Messages of the dead-letter stream: the headers that the bridge writes, and the conversion of any such message, whoever
+//! published it, to a captured letter.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ use super::config::JetStreamConfig;
 use super::publish::append;
 use super::receipts::captured_id;
 
-/// Says why the letter has no body.
+/// The reason why the letter has no body.
 const BODY_GONE: &str = "Lazaret-Body-Gone";
 /// An original header whose value is not UTF-8, which clients cannot read: `<name>=<base64>`.
 const BINARY_HEADER: &str = "Lazaret-Binary-Header";
 /// On a redriven message: the id under which its letter was captured first.
 pub(super) const EVENT_ID: &str = "Lazaret-Event-Id";
 
-/// What a header of ours costs at most beside what `BrokerDeath` counts.
+/// Bytes reserved for headers that `BrokerDeath` does not count.
 const ROOM_BYTES: usize = 1_024;
 
-/// The headers of a copy in the dead-letter stream. `body_gone` says why there is no body.
+/// Builds the headers of a copy in the dead-letter stream. `body_gone` is the reason why there is no body.
 pub(super) fn copy_headers(
     death: &BrokerDeath,
     original: Option<&StoredMessage>,
@@ -60,7 +60,7 @@ pub(super) fn copy_headers(
     headers
 }
 
-/// The headers of a dead letter that the client could not read, as it can.
+/// Re-encodes the headers of a dead letter that the client library cannot parse.
 pub(super) fn readable_headers(unreadable: &StoredMessage, place: &StreamOrigin) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &unreadable.headers {
@@ -80,27 +80,27 @@ fn append_binary(headers: &mut HeaderMap, name: &str, value: &[u8]) {
     append(headers, BINARY_HEADER, &value);
 }
 
-/// A message as the dead-letter stream delivers it.
+/// A delivered message of the dead-letter stream.
 pub(super) struct DeadLetter<'a> {
     pub subject: &'a str,
-    /// By name, in the order of the name: clients do not keep another.
+    /// Sorted by name: clients do not keep the original order.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// Its own place in the dead-letter stream.
+    /// Its own position in the dead-letter stream.
     pub place: StreamOrigin,
     pub time: Time,
 }
 
-/// Where a dead message came from, as far as anybody knows.
+/// The origin of a dead message, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Whence {
+pub(super) struct KnownOrigin {
     pub stream: Option<String>,
     pub consumer: Option<String>,
     pub sequence: Option<u64>,
     pub stream_created: Option<Time>,
 }
 
-/// All headers by name, repetitions in their order.
+/// Sorts headers by name. Repeated names keep their order.
 pub(super) fn sorted_headers(headers: Option<&HeaderMap>) -> Vec<(String, String)> {
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, values) in headers.into_iter().flat_map(HeaderMap::iter) {
@@ -114,13 +114,13 @@ pub(super) fn sorted_headers(headers: Option<&HeaderMap>) -> Vec<(String, String
 }
 
 impl DeadLetter<'_> {
-    /// The first value of a header, whatever its case.
+    /// Returns the first value of a header. Names are case-insensitive.
     fn get(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a header by one of the names that programs give it: `X-Error-Type`, `error_type`, `error.type`.
+    /// Returns the value of a header by one of its usual spellings: `X-Error-Type`, `error_type`, `error.type`.
     fn get_any(&self, names: &[&str]) -> Option<&str> {
         let plain = |name: &str| {
             let plain = name.to_ascii_lowercase().replace(['_', '.'], "-");
@@ -171,7 +171,7 @@ impl DeadLetter<'_> {
         })
     }
 
-    /// Returns true if the server gave the message up after its last delivery.
+    /// Returns true if a max-deliveries advisory reported the message.
     pub fn is_exhausted(&self) -> bool {
         self.get(broker::REASON).and_then(DeathReason::parse) == Some(DeathReason::MaxDeliveries)
     }
@@ -181,8 +181,8 @@ impl DeadLetter<'_> {
         self.get(BODY_GONE).is_none()
     }
 
-    /// Where the message came from: its headers, else its subject.
-    pub fn whence(&self) -> Whence {
+    /// Reads the origin from the headers, else from the subject.
+    pub fn origin(&self) -> KnownOrigin {
         let name = |header: &str| {
             self.get(header).map(|token| broker::unescape_token(token).unwrap_or_else(|| token.to_owned()))
         };
@@ -192,7 +192,7 @@ impl DeadLetter<'_> {
         let foreign_stream = || self.get_any(&["nats-stream", "original-stream"]).map(str::to_owned);
         let sequence =
             self.get(broker::SEQUENCE).or_else(|| self.get_any(&["nats-sequence", "original-sequence"]));
-        Whence {
+        KnownOrigin {
             stream: name(broker::STREAM).or_else(foreign_stream).or(stream),
             consumer: name(broker::CONSUMER).or(consumer),
             sequence: sequence.and_then(|text| text.parse().ok()),
@@ -200,8 +200,8 @@ impl DeadLetter<'_> {
         }
     }
 
-    /// Makes a captured message of it. `whence` has the stream's creation time where it could be found out.
-    pub fn captured(&self, config: &JetStreamConfig, whence: &Whence) -> Captured {
+    /// Converts to a captured letter. `origin` has the stream's creation time where it is known.
+    pub fn captured(&self, config: &JetStreamConfig, origin: &KnownOrigin) -> Captured {
         let death = self.death();
         let body_gone = self.get(BODY_GONE).map(broker::unescape_text);
         let headers = self.original_headers();
@@ -215,14 +215,14 @@ impl DeadLetter<'_> {
         };
         let message_id = match (&mark, value(EVENT_ID)) {
             (Some(_), Some(id)) if !id.is_empty() => id.to_owned(),
-            _ => message_id(whence, &self.place),
+            _ => message_id(origin, &self.place),
         };
         let error = death.error.clone().unwrap_or_else(|| LetterError {
             message: "published to the dead-letter stream without an error".to_owned(),
             ..LetterError::default()
         });
         let letter_type = death.original_subject.clone().unwrap_or_else(|| self.subject.to_owned());
-        let queue = match (&whence.stream, &whence.consumer) {
+        let queue = match (&origin.stream, &origin.consumer) {
             (Some(stream), Some(consumer)) => format!("{stream}.{consumer}"),
             _ => self.subject.strip_prefix("dlq.").unwrap_or(self.subject).to_owned(),
         };
@@ -231,23 +231,23 @@ impl DeadLetter<'_> {
             message_id,
             letter_type,
             queue,
-            subscriber: whence.consumer.clone(),
+            subscriber: origin.consumer.clone(),
             tenant: configured(&config.tenant_header),
             aggregate: configured(&config.aggregate_header),
             schema_version: configured(&config.schema_version_header),
-            envelope: self.envelope(&death, whence, &headers, body_gone.as_deref()),
+            envelope: self.envelope(&death, origin, &headers, body_gone.as_deref()),
             error,
             retry_count: count(death.deliveries.unwrap_or(death.attempts.len() as u64)),
-            max_retries: whence.max_deliver(config),
+            max_retries: origin.max_deliver(config),
             died_at: Some(death.last_attempt_at.unwrap_or(self.time)),
             attempts: death.attempts.clone(),
             mark,
             word: word(&death, body_gone.is_some()),
-            reported: Some(self.reported(&death, whence, body_gone.as_deref())),
+            reported: Some(self.reported(&death, origin, body_gone.as_deref())),
         }
     }
 
-    /// The headers that the original message had.
+    /// Restores the headers of the original message.
     fn original_headers(&self) -> Headers {
         let mut headers: Headers = Vec::new();
         for (name, value) in &self.headers {
@@ -265,18 +265,18 @@ impl DeadLetter<'_> {
     fn envelope(
         &self,
         death: &BrokerDeath,
-        whence: &Whence,
+        origin: &KnownOrigin,
         headers: &Headers,
         body_gone: Option<&str>,
     ) -> Envelope {
         let time = |at: Option<Time>| at.map(|at| at.to_string());
         let origin = Origin::JetStream(JetStreamOrigin {
-            stream: whence.stream.clone(),
-            stream_created_at: time(whence.stream_created),
-            sequence: whence.sequence,
-            // Empty where the program that published it does not say.
+            stream: origin.stream.clone(),
+            stream_created_at: time(origin.stream_created),
+            sequence: origin.sequence,
+            // Empty if the publisher did not name it.
             subject: death.original_subject.clone().unwrap_or_default(),
-            consumer: whence.consumer.clone(),
+            consumer: origin.consumer.clone(),
             published_at: time(death.published_at),
         });
         let kept = without_redrive(headers);
@@ -288,8 +288,8 @@ impl DeadLetter<'_> {
             .with_body_missing(body_gone.map(str::to_owned))
     }
 
-    /// Everything that is known and has no field of its own.
-    fn reported(&self, death: &BrokerDeath, whence: &Whence, body_gone: Option<&str>) -> String {
+    /// Collects what is known and has no field of its own.
+    fn reported(&self, death: &BrokerDeath, origin: &KnownOrigin, body_gone: Option<&str>) -> String {
         let mut fields = Map::new();
         let mut set = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -297,10 +297,10 @@ impl DeadLetter<'_> {
             }
         };
         let time = |at: Option<Time>| at.map(|at| json!(at.to_string()));
-        set("stream", whence.stream.as_ref().map(|it| json!(it)));
-        set("streamCreated", time(whence.stream_created));
-        set("sequence", whence.sequence.map(|it| json!(it)));
-        set("consumer", whence.consumer.as_ref().map(|it| json!(it)));
+        set("stream", origin.stream.as_ref().map(|it| json!(it)));
+        set("streamCreated", time(origin.stream_created));
+        set("sequence", origin.sequence.map(|it| json!(it)));
+        set("consumer", origin.consumer.as_ref().map(|it| json!(it)));
         set("deliveries", death.deliveries.map(|it| json!(it)));
         set("reason", death.reason.map(|it| json!(it.name())));
         set("publishedAt", time(death.published_at));
@@ -314,9 +314,9 @@ impl DeadLetter<'_> {
     }
 }
 
-impl Whence {
-    /// The message as its consumer sees it, where all of that is known.
-    pub fn origin(&self) -> Option<StreamOrigin> {
+impl KnownOrigin {
+    /// Returns the origin if all of it is known.
+    pub fn complete(&self) -> Option<StreamOrigin> {
         Some(StreamOrigin {
             stream: self.stream.clone()?,
             stream_created: self.stream_created?,
@@ -331,18 +331,18 @@ impl Whence {
     }
 }
 
-/// Stream, creation time and sequence; of a message whose origin is not known, its place in the dead-letter stream.
-fn message_id(whence: &Whence, place: &StreamOrigin) -> String {
-    let (Some(stream), Some(sequence)) = (&whence.stream, whence.sequence) else { return captured_id(place) };
+/// Stream, creation time and sequence of the original; if unknown, of the dead letter itself.
+fn message_id(origin: &KnownOrigin, place: &StreamOrigin) -> String {
+    let (Some(stream), Some(sequence)) = (&origin.stream, origin.sequence) else { return captured_id(place) };
     captured_id(&StreamOrigin {
         stream: stream.clone(),
-        stream_created: whence.stream_created.unwrap_or_default(),
+        stream_created: origin.stream_created.unwrap_or_default(),
         sequence,
         consumer: String::new(),
     })
 }
 
-/// Our own letter, life and redrive, as a redriven message carries them.
+/// Reads letter, life and redrive from the headers of a redriven message.
 fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
     Some(RedriveMark {
         letter: LetterId::parse(value(broker::LETTER_ID)?).ok()?,
@@ -351,8 +351,7 @@ fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
     })
 }
 
-/// The headers of the application's own message: what a redrive of ours added is taken away, what it renamed gets its name
-/// back.
+/// Undoes what a redrive changed: removes added headers and restores renamed ones.
 fn without_redrive(headers: &Headers) -> Headers {
     let value = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((_, key)) = value(broker::LETTER_ID).and_then(|_| value(broker::IDEMPOTENCY_KEY)) else {
@@ -371,8 +370,8 @@ fn without_redrive(headers: &Headers) -> Headers {
     named.collect()
 }
 
-/// A terminated message dies once, whoever tells of it: the worker's own copy and the advisory have different times. So does one
-/// whose body is gone.
+/// A terminated message dies once, though the worker's copy and the advisory have different times. The same holds for one whose
+/// body is gone.
 fn word(death: &BrokerDeath, is_gone: bool) -> SourceWord {
     match death.reason {
         Some(DeathReason::Terminated) => SourceWord::SameDeath,
@@ -385,7 +384,7 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// What a body is that does not say so itself.
+/// Guesses the content type of a body.
 fn content_type_of(body: &[u8]) -> &'static str {
     let Ok(text) = std::str::from_utf8(body) else { return "application/octet-stream" };
     let looks_so = text.trim_start().starts_with(['{', '[']);

@@ -1,4 +1,4 @@
-//! The connection: made when it is needed, kept by the client, and its state for health. Never shows a credential.
+//! The connection: opened on first use, reconnected by the client library, with its state for health. Never shows a credential.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,41 +14,41 @@ use crate::SourceError;
 
 const CONNECTING: &str = "connecting to NATS";
 
-/// Refused subjects that are remembered for the doctor.
+/// Permission violations kept for doctor.
 const DENIED_MAX: usize = 50;
 
-/// One connection that all work of a source shares.
+/// The one connection of a source.
 pub(super) struct Link {
     config: JetStreamConfig,
     client: tokio::sync::Mutex<Option<Client>>,
-    standing: Arc<Mutex<Standing>>,
+    state: Arc<Mutex<ConnectionState>>,
 }
 
 /// The state of the connection.
 #[derive(Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct ConnectionState {
     pub connected: bool,
     pub since: Option<Time>,
     pub last_error: Option<String>,
-    /// What the server's permissions refused.
+    /// Permission violations that the server reported.
     pub denied: BTreeSet<String>,
 }
 
 impl Link {
     pub fn new(config: JetStreamConfig) -> Link {
-        Link { config, client: tokio::sync::Mutex::default(), standing: Arc::default() }
+        Link { config, client: tokio::sync::Mutex::default(), state: Arc::default() }
     }
 
-    pub fn standing(&self) -> Standing {
-        locked(&self.standing).clone()
+    pub fn state(&self) -> ConnectionState {
+        locked(&self.state).clone()
     }
 
-    /// Notes whether the last call worked: hearing nothing is told before the client itself notices.
-    pub fn note(&self, error: Option<&SourceError>) {
-        let mut standing = locked(&self.standing);
-        standing.turned(error.is_none());
+    /// Records the result of the last call: a silent server is noticed before the client library notices it.
+    pub fn record_result(&self, error: Option<&SourceError>) {
+        let mut state = locked(&self.state);
+        state.set_connected(error.is_none());
         if let Some(error) = error {
-            standing.last_error = Some(error.to_string());
+            state.last_error = Some(error.to_string());
         }
     }
 
@@ -57,29 +57,29 @@ impl Link {
         self.config.servers.first().cloned().unwrap_or_default()
     }
 
-    /// The client, connected now. While the connection is lost the client itself tries to make it again.
+    /// Returns the connected client. While the connection is lost, the client library reconnects.
     pub async fn client(&self) -> Result<Client, SourceError> {
         let mut slot = self.client.lock().await;
         if let Some(client) = &*slot {
             return match client.connection_state() {
                 State::Connected => Ok(client.clone()),
                 State::Pending | State::Disconnected => {
-                    let why = locked(&self.standing).last_error.clone();
+                    let why = locked(&self.state).last_error.clone();
                     let why = why.unwrap_or_else(|| "the connection was lost".to_owned());
                     Err(SourceError::Unavailable { doing: CONNECTING, why })
                 }
             };
         }
         let connected = self.connect().await;
-        let mut standing = locked(&self.standing);
+        let mut state = locked(&self.state);
         match &connected {
             Ok(client) => {
-                standing.turned(true);
+                state.set_connected(true);
                 *slot = Some(client.clone());
             }
             Err(error) => {
-                standing.turned(false);
-                standing.last_error = Some(error.to_string());
+                state.set_connected(false);
+                state.last_error = Some(error.to_string());
             }
         }
         connected
@@ -87,12 +87,12 @@ impl Link {
 
     async fn connect(&self) -> Result<Client, SourceError> {
         let options = self.options().await?;
-        options.connect(self.config.servers.clone()).await.map_err(|error| refused(&error))
+        options.connect(self.config.servers.clone()).await.map_err(|error| connect_error(&error))
     }
 
     async fn options(&self) -> Result<ConnectOptions, SourceError> {
         let config = &self.config;
-        let standing = Arc::clone(&self.standing);
+        let state = Arc::clone(&self.state);
         let mut options = ConnectOptions::new()
             .name(format!("lazaret {}", config.name))
             .connection_timeout(Duration::from_millis(limits::JETSTREAM_CONNECT_MS_MAX))
@@ -100,7 +100,7 @@ impl Link {
             .ping_interval(Duration::from_millis(limits::JETSTREAM_PING_MS))
             .require_tls(config.tls.is_required)
             .event_callback(move |event| {
-                locked(&standing).heard(&event);
+                locked(&state).on_event(&event);
                 std::future::ready(())
             });
         if let Some(ca) = &config.tls.ca {
@@ -117,7 +117,7 @@ impl Link {
             }
             Auth::Nkey(seed) => options.nkey(seed.reveal().to_owned()),
             Auth::CredentialsFile(path) => options.credentials_file(path).await.map_err(|error| {
-                // The error may quote the file.
+                // The error may quote the file's content.
                 let why = match error.kind() {
                     std::io::ErrorKind::NotFound => "does not exist",
                     std::io::ErrorKind::PermissionDenied => "may not be read",
@@ -129,31 +129,31 @@ impl Link {
     }
 }
 
-impl Standing {
-    fn turned(&mut self, connected: bool) {
+impl ConnectionState {
+    fn set_connected(&mut self, connected: bool) {
         if self.connected != connected || self.since.is_none() {
             (self.connected, self.since) = (connected, Some(now()));
         }
     }
 
-    fn heard(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         match event {
-            Event::Connected => self.turned(true),
+            Event::Connected => self.set_connected(true),
             Event::Disconnected | Event::Closed => {
-                self.turned(false);
+                self.set_connected(false);
                 self.last_error = Some("the connection was lost".to_owned());
             }
             Event::ServerError(ServerError::AuthorizationViolation) => {
                 self.last_error = Some(CREDENTIALS_REFUSED.to_owned());
             }
             Event::ServerError(ServerError::Other(why)) => {
-                // "Permissions Violation for Publish to "…"": the request that it answers only times out.
+                // "Permissions Violation for Publish to "…"": the request itself only times out.
                 if why.to_ascii_lowercase().contains("permissions violation")
                     && self.denied.len() < DENIED_MAX
                 {
                     self.denied.insert(why.clone());
                 }
-                self.last_error = Some(format!("the server says: {why}"));
+                self.last_error = Some(format!("server error: {why}"));
             }
             Event::ClientError(error) => self.last_error = Some(error.to_string()),
             Event::LameDuckMode
@@ -167,13 +167,14 @@ impl Standing {
 const CREDENTIALS_REFUSED: &str =
     "the server refused the credentials: repair auth (token, user and password, nkey or credentials file)";
 
-/// Why no connection could be made. What passes when somebody repairs the server is unavailable.
-fn refused(error: &ConnectError) -> SourceError {
-    // Shows its cause as well.
+/// Converts a connect error. What an operator can fix at the server is `Unavailable`.
+fn connect_error(error: &ConnectError) -> SourceError {
+    // Includes its source.
     let cause = error.to_string();
-    // A certificate that is refused comes as an error of the stream.
-    let is_tls =
-        ["certificate", "tls", "handshake"].iter().any(|word| cause.to_ascii_lowercase().contains(word));
+    // A certificate that either side refuses is an error of the stream; the server's refusal is an alert, such as "received fatal
+    // alert: UnknownCA".
+    let words = ["certificate", "tls", "handshake", "fatal alert"];
+    let is_tls = words.iter().any(|word| cause.to_ascii_lowercase().contains(word));
     let why = match error.kind() {
         ConnectErrorKind::AuthorizationViolation => CREDENTIALS_REFUSED.to_owned(),
         ConnectErrorKind::Authentication => {
@@ -184,7 +185,7 @@ fn refused(error: &ConnectError) -> SourceError {
         ConnectErrorKind::Tls => format!("{cause}: {TLS_HINT}"),
         ConnectErrorKind::Io if is_tls => format!("{cause}: {TLS_HINT}"),
         ConnectErrorKind::TimedOut => {
-            "it did not answer in time: see that it runs and speaks NATS".to_owned()
+            "connection timed out: check that the server runs and speaks NATS".to_owned()
         }
         ConnectErrorKind::Dns => format!("{cause}: repair servers"),
         ConnectErrorKind::Io | ConnectErrorKind::MaxReconnects | ConnectErrorKind::ServerParse => {
@@ -196,7 +197,7 @@ fn refused(error: &ConnectError) -> SourceError {
 
 const TLS_HINT: &str = "repair tls (ca that signed the server's certificate, client certificate and key)";
 
-/// What a thread that panicked has left behind is a cache: nothing in it can be half done.
+/// Locks a mutex. A poisoned one is used as it is: it guards caches and counters that a panic cannot leave inconsistent.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

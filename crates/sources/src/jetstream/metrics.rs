@@ -1,7 +1,7 @@
-//! Acknowledgements that consumers with sampling report: the proof that the work of a redriven message is done.
+//! Acknowledgement metrics, which prove that a redriven message was handled.
 //!
-//! The server publishes a metric for each sampled acknowledgement, and a stream of ours keeps them for an hour. Each instance
-//! reads them when it verifies, so that another instance and a restart know them as well.
+//! The server publishes a metric for each sampled acknowledgement, and the metrics stream keeps it for an hour. Each instance reads
+//! the stream when it verifies, so nothing is lost by a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -15,22 +15,22 @@ use super::api::text;
 use super::topology::ACK_METRIC;
 use crate::SourceError;
 
-/// How often the metrics are read at most.
+/// The minimum time between two reads.
 const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// Pulls of one reading: what comes faster is read by the next one.
+/// Pulls per read; the rest is left to the next read.
 const PULLS_MAX: usize = 50;
 
-/// How long the server keeps the consumer of an instance that has gone.
+/// How long the server keeps the consumer of an instance that is gone.
 const INACTIVE_NS: u64 = 300_000_000_000;
 
 /// Stream, consumer and sequence of a message.
 type Acked = (String, String, u64);
 
-/// The acknowledgements that were read.
+/// The acknowledgements read so far.
 #[derive(Default)]
 pub(super) struct AckLog {
-    /// Our reader of the metrics; the server drops it when it is idle.
+    /// Our ephemeral consumer; the server removes it when it is idle.
     consumer: Option<String>,
     acks: HashMap<Acked, Time>,
     order: VecDeque<Acked>,
@@ -38,7 +38,7 @@ pub(super) struct AckLog {
 }
 
 impl JetStream {
-    /// When the consumer acknowledged this message, if a metric tells.
+    /// Returns when the consumer acknowledged a message, if a metric was published.
     pub(super) async fn acked_at(
         &self,
         stream: &str,
@@ -51,7 +51,7 @@ impl JetStream {
             let read = log.read(self).await;
             log.read_at = Some(Instant::now());
             if let Err(error) = read {
-                // It is created anew and reads everything that is kept.
+                // The next read creates another consumer, which starts at the first metric kept.
                 log.consumer = None;
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! Publishing into a stream and waiting for its acknowledgement.
+//! Publishing to a stream, confirmed by its acknowledgement.
 
 use std::str::FromStr;
 
@@ -9,19 +9,19 @@ use serde_json::Value;
 use super::link::Link;
 use crate::SourceError;
 
-/// The error code of headers that exceed what a stream takes.
+/// The API error code for headers that are too large.
 const HEADERS_TOO_LARGE: &str = "10097";
 
-/// What the stream answered.
+/// A stream's acknowledgement of a publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Stored {
     pub stream: String,
     pub sequence: u64,
-    /// The stream had a message with this id already; `sequence` is that message's.
+    /// The stream already has a message with this id, at `sequence`.
     pub is_duplicate: bool,
 }
 
-/// Why a message is not known to be stored.
+/// Why a publish is not confirmed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PublishError {
     /// Nothing was written.
@@ -34,7 +34,7 @@ pub(super) enum PublishError {
         code: Option<String>,
         why: String,
     },
-    /// It was written, and what became of it is unknown.
+    /// The message was sent; whether it is stored is unknown.
     Unknown(String),
 }
 
@@ -56,13 +56,13 @@ impl Link {
             RequestErrorKind::TimedOut => PublishError::Unknown("no acknowledgement in time".to_owned()),
             RequestErrorKind::Other => PublishError::Unknown(error.to_string()),
         })?;
-        let unknown = || PublishError::Unknown("something else than a stream answered".to_owned());
+        let unknown = || PublishError::Unknown("the response is not a stream's acknowledgement".to_owned());
         let answer: Value = serde_json::from_slice(&answer.payload).map_err(|_| unknown())?;
         if let Some(error) = answer.get("error") {
-            let why = error.get("description").and_then(Value::as_str).unwrap_or("an error without a text");
+            let why = error.get("description").and_then(Value::as_str).unwrap_or("no description");
             let code = error.get("err_code").and_then(Value::as_u64).map(|code| code.to_string());
             return Err(match error.get("code").and_then(Value::as_u64) {
-                // No leader at this moment: it may still have been proposed.
+                // No leader; the message may have been proposed before.
                 Some(503) => PublishError::Unknown(why.to_owned()),
                 _ if code.as_deref() == Some(HEADERS_TOO_LARGE) => PublishError::TooLarge,
                 _ => PublishError::Refused { code, why: why.to_owned() },
@@ -80,7 +80,7 @@ impl Link {
 }
 
 impl PublishError {
-    /// The error of work that is tried again as a whole.
+    /// Converts to the error of work that is retried as a whole.
     pub fn into_source_error(self, doing: &'static str) -> SourceError {
         match self {
             PublishError::NotConnected(error) => error,

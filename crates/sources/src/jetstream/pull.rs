@@ -1,6 +1,6 @@
-//! Pulling messages from a durable consumer of ours, and acknowledging them by their ack subjects.
+//! Pull requests to our own consumers, and acknowledgements by ack subject.
 //!
-//! Pulls never outlive their call: a message that was delivered and not handed on comes again after the ack wait.
+//! A pull request does not outlive its call: a message that was delivered and not returned is redelivered after the ack wait.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ use crate::SourceError;
 
 const PULLING: &str = "pulling messages";
 
-/// How long an answer that is under way may take beyond the time that was asked for.
+/// How long a response may take beyond the requested time.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The longest pause before a message that is given back is delivered again.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The longest redelivery delay.
+const REDELIVERY_DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// A subscription outlives the connection, so the connection is looked at while nothing comes.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the connection is checked while nothing arrives: a subscription outlives it.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 
-/// A message that a consumer delivered.
+/// A delivered message.
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub message: Message,
     pub ack: AckSubject,
 }
 
-/// What the ack subject of a delivery says.
+/// A parsed ack subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AckSubject {
     pub subject: String,
@@ -43,7 +43,7 @@ pub(super) struct AckSubject {
 }
 
 impl Link {
-    /// Waits for messages for at most `wait`, and takes as many as there are up to `max`.
+    /// Pulls up to `max` messages. Waits for the first one for at most `wait`.
     pub async fn pull(
         &self,
         stream: &str,
@@ -68,7 +68,7 @@ impl Link {
         Ok(all)
     }
 
-    /// Acknowledges a delivery and waits until the server has it.
+    /// Acknowledges a delivery and waits for the server's confirmation.
     pub async fn double_ack(&self, subject: &str) -> Result<(), SourceError> {
         let client = self.client().await?;
         let acked = client.request(Subject::from(subject), "+ACK".into()).await;
@@ -77,9 +77,9 @@ impl Link {
             .map_err(|error| SourceError::Unavailable { doing: "acknowledging", why: error.to_string() })
     }
 
-    /// Acknowledges deliveries of one consumer and waits until the server has all of them. It takes acknowledgements in the order
-    /// in which they were sent, so only the last one is answered. A connection lost in between may lose some: these messages
-    /// come again.
+    /// Acknowledges deliveries of one consumer and waits for the server's confirmation. The server processes acknowledgements in
+    /// order, so only the last one is confirmed. A connection that is lost in between may lose some; these messages are
+    /// redelivered.
     pub async fn ack_all(&self, subjects: &[&str]) -> Result<(), SourceError> {
         let Some((last, others)) = subjects.split_last() else { return Ok(()) };
         let client = self.client().await?;
@@ -93,18 +93,18 @@ impl Link {
         self.double_ack(last).await
     }
 
-    /// Gives a delivery back: it comes again after the delay.
+    /// Requests a redelivery after a delay.
     pub async fn nak(&self, subject: &str, delay: Duration) -> Result<(), SourceError> {
         let client = self.client().await?;
         let nak = format!("-NAK {{\"delay\":{}}}", delay.as_nanos());
         client.publish(Subject::from(subject), nak.into()).await.map_err(|error| SourceError::Unavailable {
-            doing: "giving a message back",
+            doing: "requesting a redelivery",
             why: error.to_string(),
         })
     }
 }
 
-/// One pull request: its messages until it is answered in full, or ended by the server, or the time is over.
+/// Sends one pull request and collects messages until it is fulfilled, ended by the server, or timed out.
 async fn pull_once(
     client: &Client,
     next: &str,
@@ -121,30 +121,30 @@ async fn pull_once(
     sent.map_err(|error| unavailable(error.to_string()))?;
     let (until, mut all) = (Instant::now() + time, Vec::new());
     while all.len() < max {
-        let look_at = until.min(Instant::now() + LOOK_EVERY);
-        let message = match tokio::time::timeout_at(look_at.into(), answers.next()).await {
+        let check_at = until.min(Instant::now() + CHECK_EVERY);
+        let message = match tokio::time::timeout_at(check_at.into(), answers.next()).await {
             Ok(Some(message)) => message,
             Ok(None) => return Err(unavailable("the connection was lost".to_owned())),
             Err(_) if client.connection_state() != State::Connected => {
                 return Err(unavailable("the connection was lost".to_owned()));
             }
             Err(_) if Instant::now() < until => continue,
-            // What was delivered is handed on; hearing nothing at all is no proof that the server is alive.
-            Err(_) if all.is_empty() => return Err(unavailable("no answer in time".to_owned())),
+            // Silence does not prove that the server is alive, so it is an error unless something was delivered.
+            Err(_) if all.is_empty() => return Err(unavailable("timed out".to_owned())),
             Err(_) => break,
         };
         let Some(status) = message.status.filter(|status| status.as_u16() != 200) else {
-            all.extend(Delivered::of(message));
+            all.extend(Delivered::from_message(message));
             continue;
         };
         match status.as_u16() {
-            // Nothing there, the time is over, or a message that does not fit any more.
+            // No messages, request expired, or the next message exceeds max_bytes.
             404 | 408 | 409 if !is_gone(&message) => break,
             503 => {
                 return Err(unavailable("the durable consumer is missing: declare the topology".to_owned()));
             }
             _ if all.is_empty() => {
-                let why = message.description.unwrap_or_else(|| format!("the server answered {status}"));
+                let why = message.description.unwrap_or_else(|| format!("status {status}"));
                 return Err(unavailable(why));
             }
             _ => break,
@@ -161,17 +161,17 @@ fn is_gone(message: &Message) -> bool {
 }
 
 impl Delivered {
-    fn of(message: Message) -> Option<Delivered> {
+    fn from_message(message: Message) -> Option<Delivered> {
         let ack = AckSubject::parse(message.reply.as_deref()?)?;
         Some(Delivered { message, ack })
     }
 }
 
 impl AckSubject {
-    /// How long to wait before the next delivery: doubled from one second up to a minute.
-    pub fn pause(&self) -> Duration {
+    /// The redelivery delay: one second, doubled with each delivery up to a minute.
+    pub fn redelivery_delay(&self) -> Duration {
         let doublings = u32::try_from(self.deliveries.saturating_sub(1)).unwrap_or(u32::MAX);
-        Duration::from_secs(1_u64.checked_shl(doublings).unwrap_or(u64::MAX)).min(PAUSE_MAX)
+        Duration::from_secs(1_u64.checked_shl(doublings).unwrap_or(u64::MAX)).min(REDELIVERY_DELAY_MAX)
     }
 
     /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.<pending>`; newer servers put domain and

@@ -1,4 +1,4 @@
-//! Receipts of workers: their word that a redriven message succeeded, or one that may have been taken for dead.
+//! Receipts: a worker reports that a redriven message succeeded, or one that was reported as exhausted.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl JetStream {
     }
 }
 
-/// Reads an id that `captured_id` made. The id does not name the consumer.
+/// Parses an id that `captured_id` made. The id does not name the consumer.
 pub(super) fn origin_of(captured_id: &str, consumer: &str) -> Option<broker::StreamOrigin> {
     let mut parts = captured_id.rsplitn(3, ':');
     let sequence = parts.next()?.parse().ok()?;
@@ -48,7 +48,7 @@ pub(super) fn origin_of(captured_id: &str, consumer: &str) -> Option<broker::Str
     Some(broker::StreamOrigin { stream, stream_created, sequence, consumer: consumer.to_owned() })
 }
 
-/// The id under which a message is captured: what a late receipt is matched by, with its consumer as the subscriber.
+/// The id under which a message is captured. A late receipt matches a letter by this id and its consumer, the subscriber.
 pub fn captured_id(origin: &broker::StreamOrigin) -> String {
     let stream = broker::escape_token(&origin.stream).replace(':', "%3A");
     format!("{stream}:{}:{}", origin.stream_created.ms(), origin.sequence)

@@ -1,4 +1,4 @@
-//! The way back: a letter is published to its original subject, and its consumer's acknowledgement proves that the work is done.
+//! Redrive: publishes a letter to its original subject, and verifies it by its consumer's acknowledgement.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,38 +24,37 @@ use super::topology::{MAX_DELIVERIES, MSG_TERMINATED};
 use crate::SourceError;
 use crate::destination::{Destination, Outgoing, Refusal, Route, Sent, SentCopy, Silence, Verified};
 
-/// What a resend needs: the claim of a send that nobody knows the outcome of expires first.
+/// The shortest duplicate window that allows a resend, which begins when the claim expires.
 const WINDOW_MS_MIN: u64 = limits::CLAIM_LEASE_MS + limits::JETSTREAM_REQUEST_MS_MAX + limits::CLAIM_SLACK_MS;
 
-/// How long a publish whose outcome is unknown waits before it is repeated.
+/// The pause before a publish with an unknown outcome is repeated.
 const PUBLISH_PAUSE: Duration = Duration::from_millis(500);
 
-/// Letters that are looked up at once.
-const VERIFIED_AT_ONCE: usize = 16;
+/// How many letters are verified concurrently.
+const VERIFY_CONCURRENCY: usize = 16;
 
-/// The one header of NATS that says something about the message itself; all others were about its first publication.
+/// The only `Nats-` header that belongs to the message; the others belong to its first publication.
 const TTL: &str = "Nats-TTL";
 
-/// Whether the server gave a message up, as its consumer's last advisories tell.
+/// Whether an advisory reported a message as exhausted or terminated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GivenUp {
     Yes,
     No,
-    /// The last advisory is later than the message and about another one: an earlier one may be about it.
+    /// The last advisory is newer than the message and about another one; an earlier advisory may be about this message.
     Unknown,
 }
 
-/// A message that a stream took.
+/// A published message.
 struct Handle<'a> {
     stream: &'a str,
     sequence: u64,
-    /// The consumer that failed on it before, whose acknowledgement is waited for.
+    /// The consumer that failed before, whose acknowledgement proves success.
     consumer: Option<&'a str>,
 }
 
 impl<'a> Handle<'a> {
-    /// `<stream>:<sequence>`, followed by a space and the consumer where one is known. Names of streams and consumers have no
-    /// spaces.
+    /// Parses `<stream>:<sequence>`, followed by a space and the consumer if it is known. Names have no spaces.
     fn parse(text: &'a str) -> Option<Handle<'a>> {
         let (place, consumer) = match text.split_once(' ') {
             Some((place, consumer)) => (place, Some(consumer)),
@@ -74,7 +73,7 @@ impl fmt::Display for Handle<'_> {
 }
 
 impl JetStream {
-    /// Remembers for how long a stream recognises messages.
+    /// Caches the duplicate window of a stream.
     pub(super) async fn remember_window(&self, stream: &str) -> Result<(), SourceError> {
         if let Some(info) = self.stream(stream).await? {
             locked(&self.windows_ms).insert(stream.to_owned(), info.duplicate_window_ms());
@@ -82,7 +81,7 @@ impl JetStream {
         Ok(())
     }
 
-    /// What a letter is published with; the name of a header that cannot be sent otherwise.
+    /// Builds the headers of a redriven message. Fails with the name of a header that cannot be sent.
     fn redrive_headers(&self, outgoing: &Outgoing) -> Result<Vec<(String, String)>, String> {
         let mut headers = Vec::new();
         for (name, value) in &outgoing.headers {
@@ -93,7 +92,7 @@ impl JetStream {
             let Some(value) = value.simple_text() else { return Err(name.clone()) };
             let of_server = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("Nats-"));
             let name = match of_server && !name.eq_ignore_ascii_case(TTL) {
-                // The server would act on it.
+                // The server would interpret it.
                 true => format!("{}{name}", broker::ORIGINAL_HEADER_PREFIX),
                 false => name.clone(),
             };
@@ -111,7 +110,7 @@ impl JetStream {
         Ok(headers)
     }
 
-    async fn put(&self, outgoing: &Outgoing) -> Sent {
+    async fn publish_letter(&self, outgoing: &Outgoing) -> Sent {
         let Some(origin) = origin(outgoing) else {
             return refused(
                 "NoOrigin",
@@ -132,7 +131,7 @@ impl JetStream {
         if let (Some(stream), Some(consumer)) = (&origin.stream, &origin.consumer)
             && let Err(error) = self.sample(stream, consumer).await
         {
-            // Verification falls back to what else can be seen.
+            // Verification falls back to weaker evidence.
             tracing::warn!(
                 source = self.config.name,
                 "acknowledgements of {stream}.{consumer} are not sampled: {error}"
@@ -154,8 +153,8 @@ impl JetStream {
         }
     }
 
-    /// Publishes, and publishes again under the same message id while the outcome is unknown and the stream recognises it: when a
-    /// cluster elects a leader, every publish on its way is unknown.
+    /// Publishes, and repeats it under the same message id while the outcome is unknown and the stream deduplicates: when a cluster
+    /// elects a leader, the outcome of every publish in flight is unknown.
     async fn publish_until_known(
         &self,
         subject: &str,
@@ -169,7 +168,7 @@ impl JetStream {
                 (Ok(stored), _) => return Ok(stored),
                 (Err(PublishError::Unknown(why)), _) => why,
                 (Err(error), None) => return Err(error),
-                // A publish before may have been stored, whatever is wrong now.
+                // An earlier publish may have been stored, whatever this error is.
                 (Err(_), Some(why)) => why,
             };
             if !self.deduplicates() || Instant::now() + PUBLISH_PAUSE >= until {
@@ -180,7 +179,7 @@ impl JetStream {
         }
     }
 
-    /// Nobody listened: there is no such stream, or it has no leader at this moment. Nothing was stored in either case.
+    /// Nothing was stored: no stream captures the subject, or it has no leader.
     async fn no_stream(&self, subject: &str) -> Sent {
         match self.link.streams_on(subject).await {
             Ok(streams) if streams.is_empty() => {
@@ -191,7 +190,7 @@ impl JetStream {
         }
     }
 
-    async fn routed(&self, origin: &JetStreamOrigin) -> Result<Route, SourceError> {
+    async fn route_to(&self, origin: &JetStreamOrigin) -> Result<Route, SourceError> {
         let streams = self.link.streams_on(&origin.subject).await?;
         if streams.is_empty() {
             let why = format!("no stream captures {}", origin.subject);
@@ -203,7 +202,7 @@ impl JetStream {
             for consumer in self.link.consumers(stream).await? {
                 let has_failed = origin.stream.as_ref() == Some(stream)
                     && origin.consumer.as_deref() == Some(consumer.name());
-                if !has_failed && consumer.takes(&origin.subject) {
+                if !has_failed && consumer.matches_subject(&origin.subject) {
                     also_reaches.push(format!("{stream}.{}", consumer.name()));
                 }
             }
@@ -211,7 +210,7 @@ impl JetStream {
         Ok(Route { address: format!("{} {}", self.link.address(), origin.subject), also_reaches })
     }
 
-    async fn verified(&self, handle: &Handle<'_>, consumer: &str) -> Result<Verified, SourceError> {
+    async fn verify_handle(&self, handle: &Handle<'_>, consumer: &str) -> Result<Verified, SourceError> {
         let Handle { stream, sequence, .. } = *handle;
         if let Some(at) = self.acked_at(stream, consumer, sequence).await? {
             return Ok(Verified::Succeeded { evidence: "acked", at });
@@ -224,7 +223,7 @@ impl JetStream {
         let sent_at = message.as_ref().map(|message| message.time);
         let given_up = self.given_up(stream, consumer, sequence, sent_at).await?;
         if given_up == GivenUp::Yes {
-            // It arrives as a letter: silence must not be taken for success meanwhile.
+            // The message becomes a letter; until then, silence must not count as success.
             return Ok(Verified::NotYet);
         }
         if given_up == GivenUp::No {
@@ -237,8 +236,8 @@ impl JetStream {
         Ok(Verified::Taken(silence(&info)))
     }
 
-    /// Looks at the last advisories of the consumer. Before 2.10 the ack floor passes messages that were given up, and a terminated
-    /// message leaves its stream as an acknowledged one does.
+    /// Checks the consumer's last advisories. Before 2.10 the ack floor passes exhausted messages, and a terminated message leaves a
+    /// work queue like an acknowledged one.
     async fn given_up(
         &self,
         stream: &str,
@@ -256,7 +255,7 @@ impl JetStream {
             let about = advisory.get("stream_seq").and_then(Value::as_u64);
             let is_later = match sent_at {
                 Some(sent_at) => last.time >= sent_at,
-                // Sequences tell the order as well.
+                // Without a time, compare sequences.
                 None => about.is_none_or(|about| about >= sequence),
             };
             if about == Some(sequence) {
@@ -270,14 +269,14 @@ impl JetStream {
     }
 }
 
-/// After which silence a message that was delivered has succeeded: the server would have given it up by then.
+/// How long a delivered message must stay quiet to count as handled: by then the server would have exhausted it.
 fn silence(info: &ConsumerInfo) -> Silence {
     match info.total_retry_ms() {
-        // Workers may wait longer between attempts than the server does.
+        // A worker's own retry delays may be longer than the server's.
         Some(server_ms) => {
             Silence::Succeeds { after_ms: server_ms.max(Preset::Jetstream.policy().total_ms_max()) }
         }
-        // It is delivered for ever: not dying says nothing.
+        // Deliveries are unlimited, so silence proves nothing.
         None => Silence::SaysNothing,
     }
 }
@@ -305,7 +304,7 @@ impl Destination for JetStream {
         self.link.address()
     }
 
-    /// Streams recognise a message by its id for a while: long enough if every stream that is known does so until a claim expires.
+    /// Returns true if the duplicate window of every known stream lasts until a claim has expired.
     fn deduplicates(&self) -> bool {
         let windows = locked(&self.windows_ms);
         !windows.is_empty() && windows.values().all(|window| *window >= WINDOW_MS_MIN)
@@ -325,8 +324,8 @@ impl Destination for JetStream {
 
     async fn route(&self, outgoing: &Outgoing) -> Result<Route, String> {
         match origin(outgoing) {
-            Some(origin) => self.routed(origin).await.map_err(|error| error.to_string()),
-            // Whoever only wants the address names no message.
+            Some(origin) => self.route_to(origin).await.map_err(|error| error.to_string()),
+            // Only the address was asked for.
             None if outgoing.message_id.is_empty() => {
                 Ok(Route { address: self.link.address(), also_reaches: Vec::new() })
             }
@@ -335,12 +334,12 @@ impl Destination for JetStream {
     }
 
     async fn send(&self, outgoing: &Outgoing) -> Sent {
-        self.put(outgoing).await
+        self.publish_letter(outgoing).await
     }
 
     async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
         let looks: Vec<_> = sent.iter().map(|one| self.verify_one(one)).collect();
-        stream::iter(looks).buffered(VERIFIED_AT_ONCE).collect().await
+        stream::iter(looks).buffered(VERIFY_CONCURRENCY).collect().await
     }
 }
 
@@ -349,9 +348,9 @@ impl JetStream {
         let Some(handle) = sent.handle.as_deref().and_then(Handle::parse) else {
             return Verified::Taken(Silence::SaysNothing);
         };
-        // Without a consumer nobody is known whose acknowledgement would tell.
+        // Without a consumer, no acknowledgement can prove success.
         let Some(consumer) = handle.consumer else { return Verified::Taken(Silence::SaysNothing) };
-        match self.verified(&handle, consumer).await {
+        match self.verify_handle(&handle, consumer).await {
             Ok(verified) => verified,
             Err(error) => {
                 let (source, letter) = (&self.config.name, sent.letter);

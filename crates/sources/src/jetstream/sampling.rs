@@ -1,7 +1,7 @@
-//! Sampling of acknowledgements: switched on for a consumer while letters go back to it, and restored afterwards.
+//! Acknowledgement sampling, enabled for a consumer while letters are redriven to it and restored afterwards.
 //!
-//! The setting that was there is written into the advisory stream before it is changed, so that whoever leads after a crash can
-//! restore it. Nothing is remembered in this process but when it last wrote.
+//! The previous setting is recorded in the advisory stream before it is changed, so the leader can restore it after a crash. This
+//! process only keeps the time of its last record.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,27 +21,27 @@ use super::link::{locked, now};
 use super::topology::SAMPLING;
 use crate::{Duty, SourceError};
 
-/// How often a run says that it still needs the sampling: well within the time after which it is switched off.
+/// How often a redrive renews its record: well within the time after which sampling is restored.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
-/// How often the duty looks for sampling that nobody needs any more.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How often the duty checks for sampling that is no longer needed.
+const CHECK_EVERY: Duration = Duration::from_secs(30);
 
 const EVERY_ACK: &str = "100";
 
-/// When this process last said that a consumer's sampling is needed.
+/// When this process last renewed the record of a consumer.
 #[derive(Default)]
 pub(super) struct Sampled(HashMap<(String, String), Instant>);
 
-/// Restores sampling.
+/// Restores sampling that is no longer needed.
 pub struct Sampling {
     jetstream: Arc<JetStream>,
-    looked_at: std::sync::Mutex<Option<Instant>>,
+    checked_at: std::sync::Mutex<Option<Instant>>,
     restored: AtomicU64,
 }
 
 impl JetStream {
-    /// Sees that every acknowledgement of a consumer is reported for some minutes from now.
+    /// Enables sampling of every acknowledgement of a consumer for some minutes.
     pub(super) async fn sample(&self, stream: &str, consumer: &str) -> Result<(), SourceError> {
         let key = (stream.to_owned(), consumer.to_owned());
         if locked(&self.sampling).0.get(&key).is_some_and(|at| at.elapsed() < REFRESH_EVERY) {
@@ -50,7 +50,7 @@ impl JetStream {
         let Some(info) = self.link.consumer(stream, consumer).await? else { return Ok(()) };
         let subject = record_subject(stream, consumer);
         if samples_all(&info) {
-            // Ours if it is written down, else the application's own setting.
+            // Ours if a record exists, else the application's own setting.
             if let Some(record) = self.link.last_message(&self.config.advisory_stream, &subject).await? {
                 self.write_record(&subject, record.body).await?;
             }
@@ -66,9 +66,7 @@ impl JetStream {
 
     async fn write_record(&self, subject: &str, record: bytes::Bytes) -> Result<(), SourceError> {
         let written = self.link.publish(subject, HeaderMap::new(), record).await;
-        written
-            .map(|_| ())
-            .map_err(|error| error.into_source_error("writing down the sampling of a consumer"))
+        written.map(|_| ()).map_err(|error| error.into_source_error("recording the sampling of a consumer"))
     }
 
     async fn set_sampling(&self, stream: &str, info: &ConsumerInfo, to: &str) -> Result<(), SourceError> {
@@ -79,11 +77,12 @@ impl JetStream {
         self.link.put_consumer(stream, &config).await.map(|_| ())
     }
 
-    /// Restores the sampling of consumers that nobody sent to for so long; returns how many.
+    /// Restores the sampling of consumers whose record is older than `idle`; returns their number.
     pub async fn restore_sampling(&self, idle: Duration) -> Result<u64, SourceError> {
         let stream = &self.config.advisory_stream;
         let body = json!({"subjects_filter": format!("{SAMPLING}.>")});
-        let info = self.link.request("looking for sampling", &format!("STREAM.INFO.{stream}"), &body).await?;
+        let info =
+            self.link.request("listing sampled consumers", &format!("STREAM.INFO.{stream}"), &body).await?;
         let subjects =
             info.pointer("/state/subjects").and_then(Value::as_object).cloned().unwrap_or_default();
         let idle_ms = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
@@ -93,15 +92,15 @@ impl JetStream {
             if now().since(record.time) < idle_ms {
                 continue;
             }
-            let told: Value = serde_json::from_slice(&record.body).unwrap_or_default();
-            let (of, consumer) = (text(&told, "stream"), text(&told, "consumer"));
-            if let Some(info) = self.link.consumer(of, consumer).await?
+            let saved: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+            let (sampled, consumer) = (text(&saved, "stream"), text(&saved, "consumer"));
+            if let Some(info) = self.link.consumer(sampled, consumer).await?
                 && samples_all(&info)
             {
-                self.set_sampling(of, &info, text(&told, "was")).await?;
+                self.set_sampling(sampled, &info, text(&saved, "was")).await?;
             }
             self.link.purge(stream, subject).await?;
-            locked(&self.sampling).0.remove(&(of.to_owned(), consumer.to_owned()));
+            locked(&self.sampling).0.remove(&(sampled.to_owned(), consumer.to_owned()));
             restored += 1;
         }
         Ok(restored)
@@ -118,7 +117,7 @@ fn samples_all(info: &ConsumerInfo) -> bool {
 
 impl Sampling {
     pub fn new(jetstream: Arc<JetStream>) -> Sampling {
-        Sampling { jetstream, looked_at: std::sync::Mutex::default(), restored: AtomicU64::new(0) }
+        Sampling { jetstream, checked_at: std::sync::Mutex::default(), restored: AtomicU64::new(0) }
     }
 }
 
@@ -133,13 +132,13 @@ impl Duty for Sampling {
     }
 
     async fn run_once(&self) -> Result<(), SourceError> {
-        if locked(&self.looked_at).is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+        if locked(&self.checked_at).is_some_and(|at| at.elapsed() < CHECK_EVERY) {
             tokio::time::sleep(Duration::from_millis(limits::SOURCE_NEXT_MS_MAX)).await;
             return Ok(());
         }
         let idle = Duration::from_millis(limits::JETSTREAM_SAMPLING_MS);
         let restored = self.jetstream.restore_sampling(idle).await?;
-        *locked(&self.looked_at) = Some(Instant::now());
+        *locked(&self.checked_at) = Some(Instant::now());
         self.restored.fetch_add(restored, Ordering::Relaxed);
         Ok(())
     }

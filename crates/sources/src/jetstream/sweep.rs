@@ -1,7 +1,6 @@
-//! The sweep: messages that may be exhausted without an advisory, because the server sends one only when a worker pulls.
+//! The sweep counts messages that may be exhausted without an advisory, which the server publishes only when a worker pulls.
 //!
-//! It compares what the server says of the watched consumers and reports numbers. It never pulls from a consumer of an
-//! application: that would count as a delivery.
+//! It reads the info of watched consumers. It never pulls from an application's consumer, because a pull counts as a delivery.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,17 +16,17 @@ use super::api::ConsumerInfo;
 use super::link::{locked, now};
 use crate::{Duty, Finding, SourceError};
 
-/// Messages of one consumer that may be exhausted and unreported.
+/// Messages of one consumer that may be exhausted without an advisory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suspected {
     pub stream: String,
     pub consumer: String,
     pub messages: u64,
-    /// When a message was delivered last.
+    /// The time of the last delivery.
     pub last_delivery_at: Option<Time>,
 }
 
-/// Looks at the watched consumers.
+/// Checks the watched consumers periodically.
 pub struct Sweep {
     jetstream: Arc<JetStream>,
     swept_at: Mutex<Option<Instant>>,
@@ -35,7 +34,7 @@ pub struct Sweep {
 }
 
 impl JetStream {
-    /// Looks at every watched consumer once.
+    /// Checks every watched consumer once.
     pub async fn sweep(&self) -> Result<Vec<Suspected>, SourceError> {
         let mut all = Vec::new();
         for watched in &self.config.consumers {
@@ -51,13 +50,13 @@ impl JetStream {
     }
 }
 
-/// How many messages may be exhausted: delivered again at least once, unacknowledged, with nobody there to be delivered to, and
-/// quiet for as long as the server takes to try a message to the end. With a worker waiting, the server reports by itself.
+/// Counts messages that may be exhausted: redelivered, unacknowledged, without a subscriber, and quiet for the total retry time.
+/// With a subscriber, the server publishes advisories by itself.
 fn suspected(info: &ConsumerInfo, now: Time) -> u64 {
     let Some(total_ms) = info.total_retry_ms() else { return 0 };
     let is_quiet =
         info.last_active().is_some_and(|at| now.since(at) > i64::try_from(total_ms).unwrap_or(i64::MAX));
-    if info.is_attended() || !is_quiet {
+    if info.has_subscriber() || !is_quiet {
         return 0;
     }
     info.number("num_ack_pending").min(info.number("num_redelivered"))
@@ -69,9 +68,9 @@ impl Suspected {
         let since = self.last_delivery_at.map(|at| format!(" since {at}")).unwrap_or_default();
         Finding::warning(
             format!(
-                "{messages} messages of {stream}.{consumer} are suspected to be exhausted: nobody pulls{since}"
+                "{messages} messages of {stream}.{consumer} are suspected to be exhausted: no worker pulls{since}"
             ),
-            "start its workers: the server reports exhausted messages only when somebody pulls",
+            "start its workers: the server reports exhausted messages only when a worker pulls",
         )
     }
 }

@@ -1,5 +1,5 @@
-//! The topology that is configured against the one that is there: our streams and durable consumers, and the retry policy of the
-//! watched consumers. Of an application's consumer nothing but `max_deliver` and `backoff` is ever changed.
+//! The topology: our streams and durable consumers, and the retry policy of watched consumers, compared with the server and applied.
+//! Changes nothing of an application's consumer but `max_deliver` and `backoff`.
 
 use lazaret_core::broker::RECEIPTS_SUBJECT;
 use lazaret_core::limits;
@@ -13,17 +13,17 @@ use crate::{Change, ChangeKind, Declare, SourceError};
 pub(super) const MAX_DELIVERIES: &str = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES";
 pub(super) const MSG_TERMINATED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED";
 pub(super) const ACK_METRIC: &str = "$JS.EVENT.METRIC.CONSUMER.ACK";
-/// Where workers acknowledge: `$JS.ACK.<stream>.<consumer>.<delivery>.<sequence>.…`.
+/// The subjects of acknowledgements: `$JS.ACK.<stream>.<consumer>.<delivery>.<sequence>.…`.
 pub(super) const ACK: &str = "$JS.ACK";
-/// What the dead-letter stream captures.
+/// The subjects of the dead-letter stream.
 pub(super) const DEAD_LETTERS: &str = "dlq.>";
-/// Where the sampling that a consumer had before a redrive is written down.
+/// The subjects of records of the sampling that consumers had before a redrive.
 pub(super) const SAMPLING: &str = "lazaret.sampling";
 
-/// Settings that the server does not change once a stream or consumer is there.
+/// Settings that the server cannot change on an existing stream or consumer.
 const FIXED: [&str; 5] = ["storage", "retention", "ack_policy", "deliver_policy", "deliver_subject"];
 
-/// Returns what differs, and changes it if that was asked for.
+/// Returns the differences, and applies them for `Declare::Apply`.
 pub(super) async fn declare(jetstream: &JetStream, how: Declare) -> Result<Vec<Change>, SourceError> {
     let config = &jetstream.config;
     let mut changes = Vec::new();
@@ -65,14 +65,14 @@ fn metric_subjects(config: &JetStreamConfig) -> Vec<String> {
             config.consumers.iter().map(|it| format!("{ACK_METRIC}.{}.{}", it.stream, it.consumer)).collect()
         }
     };
-    // The server reports no acknowledgement of a message that it gave up. With a single delivery these would be all
-    // acknowledgements there are.
+    // The server publishes no metric for the acknowledgement of an exhausted message. With `max_deliver` 1 these would be all
+    // acknowledgements.
     let watched = config.consumers.iter().filter(|it| it.max_deliver > 1);
     subjects.extend(watched.map(|it| format!("{ACK}.{}.{}.{}.>", it.stream, it.consumer, it.max_deliver)));
     subjects
 }
 
-/// The streams that Lazaret needs, by the settings that matter to it.
+/// The streams that Lazaret needs, with the settings that it relies on.
 fn streams(config: &JetStreamConfig) -> Vec<Value> {
     let kept = |name: &str, subjects: Vec<String>, window_ms: u64| {
         json!({
@@ -93,7 +93,7 @@ fn streams(config: &JetStreamConfig) -> Vec<Value> {
             "name": config.metrics_stream, "subjects": metrics, "retention": "limits", "storage": "file",
             "discard": "old", "num_replicas": config.replicas, "max_age": nanoseconds(limits::JETSTREAM_METRICS_AGE_MS),
             "max_bytes": limits::JETSTREAM_METRICS_BYTES_MAX, "duplicate_window": nanoseconds(120_000),
-            // Acknowledgements are answered by the consumer, not by this stream.
+            // Acknowledgements are confirmed by the consumer, not by this stream.
             "no_ack": true,
         }));
     }
@@ -127,7 +127,7 @@ async fn declare_stream(
 ) -> Result<Option<Change>, SourceError> {
     let name = text(wanted, "name");
     let subject = format!("stream {name}");
-    if let Some(why) = shadow(jetstream, name, wanted).await? {
+    if let Some(why) = conflict(jetstream, name, wanted).await? {
         return Ok(Some(Change { subject, kind: ChangeKind::Blocked(why), details: Vec::new() }));
     }
     let Some(there) = jetstream.link.stream(name).await? else {
@@ -136,15 +136,15 @@ async fn declare_stream(
         }
         return Ok(Some(Change { subject, kind: ChangeKind::Create, details: settings(wanted) }));
     };
-    let Some((change, merged)) = compared(subject, there.config(), wanted) else { return Ok(None) };
+    let Some((change, merged)) = diff(subject, there.config(), wanted) else { return Ok(None) };
     if how == Declare::Apply && change.kind == ChangeKind::Update {
         jetstream.link.update_stream(&merged).await?;
     }
     Ok(Some(change))
 }
 
-/// Why a subject of a stream cannot be captured by it: another stream has it.
-async fn shadow(jetstream: &JetStream, name: &str, wanted: &Value) -> Result<Option<String>, SourceError> {
+/// Finds another stream that captures a subject of ours.
+async fn conflict(jetstream: &JetStream, name: &str, wanted: &Value) -> Result<Option<String>, SourceError> {
     let subjects = wanted.get("subjects").and_then(Value::as_array).cloned().unwrap_or_default();
     for subject in subjects.iter().filter_map(Value::as_str) {
         let others = jetstream.link.streams_on(subject).await?;
@@ -167,9 +167,9 @@ async fn declare_own_consumer(
     let subject = format!("consumer {stream}.{name}");
     let (change, config) = match jetstream.link.consumer(stream, name).await? {
         None => (Change { subject, kind: ChangeKind::Create, details: settings(wanted) }, wanted.clone()),
-        Some(there) => match compared(subject, there.config(), wanted) {
+        Some(there) => match diff(subject, there.config(), wanted) {
             None => return Ok(None),
-            Some(compared) => compared,
+            Some(diff) => diff,
         },
     };
     let is_possible = !matches!(change.kind, ChangeKind::Blocked(_));
@@ -201,15 +201,15 @@ async fn declare_watched(
     }
     let backoff: Vec<Value> = backoff_ms.iter().map(|ms| nanoseconds(*ms)).collect();
     let wanted = json!({"max_deliver": max_deliver, "backoff": backoff});
-    let Some((change, merged)) = compared(subject.clone(), there.config(), &wanted) else { return Ok(None) };
+    let Some((change, merged)) = diff(subject.clone(), there.config(), &wanted) else { return Ok(None) };
     if how == Declare::Apply {
         jetstream.link.put_consumer(stream, &merged).await?;
     }
     Ok(Some(change))
 }
 
-/// What differs, and the whole configuration with the changes in it. Settings that are not wanted stay as they are.
-fn compared(subject: String, there: &Value, wanted: &Value) -> Option<(Change, Value)> {
+/// Returns the differences and the merged configuration. Settings that are not wanted keep their values.
+fn diff(subject: String, there: &Value, wanted: &Value) -> Option<(Change, Value)> {
     let (mut merged, mut details, mut fixed) = (there.clone(), Vec::new(), Vec::new());
     for (key, to) in wanted.as_object().into_iter().flatten() {
         let from = there.get(key).unwrap_or(&Value::Null);
@@ -246,7 +246,7 @@ fn is_same(key: &str, from: &Value, to: &Value) -> bool {
     match (from, to) {
         (from, to) if from == to => true,
         (from @ Value::Array(_), to @ Value::Array(_)) if key == "subjects" => sorted(from) == sorted(to),
-        // The server leaves out what is empty.
+        // The server omits empty values.
         (Value::Null, Value::Array(to)) => to.is_empty(),
         (Value::Null, Value::String(to)) => to.is_empty(),
         (Value::Null, Value::Number(to)) => matches!(to.as_i64(), Some(0 | -1)),
@@ -254,7 +254,7 @@ fn is_same(key: &str, from: &Value, to: &Value) -> bool {
     }
 }
 
-/// The settings of something new.
+/// Lists the settings of a stream or consumer to create.
 fn settings(wanted: &Value) -> Vec<String> {
     let named = ["name", "durable_name"];
     let settings = wanted.as_object().into_iter().flatten();
@@ -292,21 +292,21 @@ mod tests {
     fn only_what_is_wanted_is_changed_and_what_cannot_be_is_told() {
         let there = json!({"max_deliver": -1, "ack_wait": 30_000_000_000_u64, "ack_policy": "explicit", "new": {"a": 1}});
         let wanted = json!({"max_deliver": 5, "backoff": [1_000_000_000_u64, 2_000_000_000_u64]});
-        let (change, merged) = compared("consumer A.b".to_owned(), &there, &wanted).unwrap();
+        let (change, merged) = diff("consumer A.b".to_owned(), &there, &wanted).unwrap();
         assert_eq!(change.kind, ChangeKind::Update);
         assert_eq!(change.details, ["backoff: none -> 1s, 2s", "max_deliver: -1 -> 5"]);
         assert_eq!(merged["new"], json!({"a": 1}));
         assert_eq!(merged["ack_wait"], there["ack_wait"]);
-        assert!(compared(String::new(), &merged, &wanted).is_none());
+        assert!(diff(String::new(), &merged, &wanted).is_none());
         let (change, _) =
-            compared(String::new(), &json!({"storage": "memory"}), &json!({"storage": "file"})).unwrap();
+            diff(String::new(), &json!({"storage": "memory"}), &json!({"storage": "file"})).unwrap();
         assert!(matches!(change.kind, ChangeKind::Blocked(why) if why.contains("storage: memory -> file")));
     }
 
     #[test]
     fn subjects_in_another_order_and_missing_defaults_are_no_difference() {
         let there = json!({"subjects": ["b", "a"]});
-        assert!(compared(String::new(), &there, &json!({"subjects": ["a", "b"], "max_msgs": -1})).is_none());
+        assert!(diff(String::new(), &there, &json!({"subjects": ["a", "b"], "max_msgs": -1})).is_none());
     }
 
     #[test]

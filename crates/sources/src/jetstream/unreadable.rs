@@ -1,7 +1,7 @@
-//! Dead letters whose headers the client cannot read: it drops the connection whenever one is delivered, for ever.
+//! Dead letters with headers that the client library cannot parse: it drops the connection at each delivery.
 //!
-//! They are replaced by copies that it can read. The copy is published before the original is deleted, under an id of its own,
-//! so that a crash in between leaves one letter.
+//! They are replaced by copies with re-encoded headers. The copy is published under an id of its own before the original is
+//! deleted, so a crash in between results in one letter.
 
 use lazaret_core::broker::StreamOrigin;
 
@@ -9,14 +9,14 @@ use super::JetStream;
 use super::letter::readable_headers;
 use crate::SourceError;
 
-/// Lost connections in a row before unreadable letters are looked for.
+/// Consecutive connection losses before unreadable letters are searched.
 pub(super) const LOSSES_MIN: u32 = 2;
 
-/// Sequences that one search looks at.
-const LOOKED_AT_MAX: u64 = 1_000;
+/// Sequences per search.
+const SEARCHED_MAX: u64 = 1_000;
 
 impl JetStream {
-    /// Replaces unreadable letters among those that were delivered and not acknowledged; returns how many.
+    /// Replaces unreadable letters among the delivered and unacknowledged ones; returns their number.
     pub(super) async fn replace_unreadable(&self) -> Result<usize, SourceError> {
         let stream = &self.config.dlq_stream;
         let Some(durable) = self.link.consumer(stream, &self.config.capture_durable()).await? else {
@@ -24,7 +24,7 @@ impl JetStream {
         };
         let created = self.stream(stream).await?.and_then(|info| info.created()).unwrap_or_default();
         let first = durable.ack_floor().saturating_add(1);
-        let last = durable.delivered().min(first.saturating_add(LOOKED_AT_MAX));
+        let last = durable.delivered().min(first.saturating_add(SEARCHED_MAX));
         let mut replaced = 0;
         for sequence in first..=last {
             let Some(message) = self.link.message(stream, sequence).await? else { continue };

@@ -281,3 +281,46 @@ async fn tls_needs_the_authority_that_signed_the_server() {
         assert!(is_right || first.what.contains("repair tls"), "{first:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_right_client_certificate_connects_and_no_key_is_shown() {
+    for version in Version::ALL {
+        let tls = Some(lazaret_brokers::Certificates::generate());
+        let options = Options { version, tls, verifies_clients: true, ..Options::default() };
+        let server = tokio::task::spawn_blocking(|| Server::start_with(options)).await.unwrap();
+        let certificates = server.certificates().unwrap();
+        let ((certificate, key), (stranger, strange_key)) =
+            (certificates.client(), certificates.other_client());
+        let nowhere = std::path::PathBuf::from("/nowhere/client.pem");
+        let cases = [
+            (Some((certificate.clone(), key.clone())), true),
+            (None, false),
+            (Some((stranger, strange_key.clone())), false),
+            // A key of another certificate, a certificate in place of the key and the other way round, and no file.
+            (Some((certificate.clone(), strange_key.clone())), false),
+            (Some((certificate.clone(), certificate.clone())), false),
+            (Some((key.clone(), key.clone())), false),
+            (Some((nowhere, key.clone())), false),
+        ];
+        let keys: Vec<String> =
+            [key, strange_key].map(|path| std::fs::read_to_string(path).unwrap()).into_iter().collect();
+        let secrets: Vec<&str> =
+            keys.iter().flat_map(|pem| pem.lines()).filter(|line| !line.starts_with("-----")).collect();
+        assert!(secrets.iter().all(|line| line.len() > 20) && secrets.len() >= 4);
+        for (client, is_right) in cases {
+            let mut config = JetStreamConfig::new("shop", [server.url()]);
+            config.tls = Tls { is_required: true, ca: Some(certificates.ca()), client: client.clone() };
+            let source = JetStream::new(config).unwrap();
+            let findings = source.check().await;
+            assert_eq!(findings[0].level == Level::Ok, is_right, "{version:?} {client:?}: {findings:#?}");
+            let mut told = format!("{source:?} {findings:?}");
+            if !is_right {
+                let error = source.next().await.unwrap_err();
+                assert!(error.to_string().contains("repair tls"), "{version:?} {client:?}: {error}");
+                assert!(!source.state().connected);
+                told.push_str(&format!("{error:?} {:?}", source.state()));
+            }
+            assert!(!secrets.iter().any(|secret| told.contains(secret)), "{told}");
+        }
+    }
+}
