@@ -30,13 +30,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use lazaret_core::limits;
 
+use crate::standing::locked;
 use crate::{
     Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth, WorkerReceipt,
 };
 use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
 pub use config::{Auth, JetStreamConfig, Scope, WatchedConsumer};
-use link::{Link, locked};
+use link::Link;
 pub use receipts::captured_id;
 pub use sampling::Sampling;
 pub use sweep::{Suspected, Sweep};

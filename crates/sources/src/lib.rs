@@ -6,11 +6,14 @@
 pub mod backoff;
 mod credentials;
 pub mod destination;
+mod growth;
 pub mod jetstream;
 pub mod outbox;
 pub mod rabbitmq;
+mod redriven;
 pub mod sink;
 pub mod source;
+mod standing;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -3,32 +3,68 @@
 //! Dead letters are consumed and acknowledged after the commit. Queues of applications are never consumed from and never
 //! changed; missing dead-letter queues are created.
 
+mod capture;
+mod check;
 mod config;
+mod death;
+mod letter;
+mod link;
+mod properties;
+mod publish;
+mod receipts;
+mod redrive;
+mod topology;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
-pub use config::{
-    Auth, DeadLetterQueue, ManagementConfig, MessageField, RabbitMqConfig, RedriveTo, TENANT_PATH,
-};
-
-use crate::destination::{Destination, Outgoing, Route, Sent, SentCopy, Silence, Verified};
 use crate::{
     Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth, WorkerReceipt,
 };
+use capture::{Captures, Consuming};
+pub use config::{
+    Auth, DeadLetterQueue, ManagementConfig, MessageField, RabbitMqConfig, RedriveTo, TENANT_PATH,
+};
+use link::Link;
+use publish::Publisher;
 
 /// One virtual host. Connects when it is used.
 pub struct RabbitMq {
     config: RabbitMqConfig,
+    consume_link: Link,
+    publish_link: Link,
+    /// Numbers the channels that were consumed on.
+    generations: AtomicU64,
+    consuming: tokio::sync::Mutex<Option<Consuming>>,
+    captures: Mutex<Captures>,
+    receiving: tokio::sync::Mutex<Option<Consuming>>,
+    /// The channel of `receiving`, for acknowledgements.
+    receiving_channel: Mutex<Option<(u64, lapin::Channel)>>,
+    publisher: Publisher,
+    /// Idempotency keys of letters that were seen taken from their queue.
+    taken: Mutex<HashSet<String>>,
 }
 
 impl RabbitMq {
     /// Reads the configuration and connects to nothing.
     pub fn new(config: RabbitMqConfig) -> Result<RabbitMq, SourceError> {
         config.check()?;
-        Ok(RabbitMq { config })
+        Ok(RabbitMq {
+            consume_link: Link::new(config.clone(), "capture"),
+            publish_link: Link::new(config.clone(), "redrive"),
+            config,
+            generations: AtomicU64::new(1),
+            consuming: tokio::sync::Mutex::default(),
+            captures: Mutex::default(),
+            receiving: tokio::sync::Mutex::default(),
+            receiving_channel: Mutex::default(),
+            publisher: Publisher::new(),
+            taken: Mutex::default(),
+        })
     }
 
     pub fn config(&self) -> &RabbitMqConfig {
@@ -40,8 +76,8 @@ impl RabbitMq {
         Vec::new()
     }
 
-    fn unavailable(&self) -> SourceError {
-        SourceError::Unavailable { doing: "connecting to RabbitMQ", why: "not connected".to_owned() }
+    fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -52,23 +88,25 @@ impl Source for RabbitMq {
     }
 
     async fn next(&self) -> Result<Vec<Arrival>, SourceError> {
-        Err(self.unavailable())
+        capture::next(self).await
     }
 
-    async fn ack(&self, _: &[Receipt]) -> Result<(), SourceError> {
-        Err(self.unavailable())
+    async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        let letters = self.ack_receipts(receipts).await?;
+        capture::ack(self, &letters).await
     }
 
-    async fn release(&self, _: &[Receipt]) -> Result<(), SourceError> {
-        Err(self.unavailable())
+    async fn release(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        capture::release(self, receipts);
+        Ok(())
     }
 
     async fn check(&self) -> Vec<Finding> {
-        vec![Finding::error(self.unavailable().to_string(), "start the broker")]
+        check::findings(self).await
     }
 
     fn state(&self) -> SourceHealth {
-        SourceHealth::default()
+        capture::health(self)
     }
 
     fn is_shared(&self) -> bool {
@@ -80,34 +118,11 @@ impl Source for RabbitMq {
     }
 
     async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
-        Err(self.unavailable())
+        self.pull_receipts().await
     }
 
-    async fn declare(&self, _: Declare) -> Result<Vec<Change>, SourceError> {
-        Err(self.unavailable())
-    }
-}
-
-#[async_trait]
-impl Destination for RabbitMq {
-    fn address(&self) -> String {
-        self.config.servers.first().cloned().unwrap_or_default()
-    }
-
-    fn deduplicates(&self) -> bool {
-        false
-    }
-
-    async fn route(&self, _: &Outgoing) -> Result<Route, String> {
-        Err(self.unavailable().to_string())
-    }
-
-    async fn send(&self, _: &Outgoing) -> Sent {
-        Sent::Unsent(self.unavailable().to_string())
-    }
-
-    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
-        sent.iter().map(|_| Verified::Taken(Silence::SaysNothing)).collect()
+    async fn declare(&self, how: Declare) -> Result<Vec<Change>, SourceError> {
+        topology::declare(self, how).await
     }
 }
 

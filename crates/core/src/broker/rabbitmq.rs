@@ -27,8 +27,17 @@ pub const ORIGINAL_QUEUE: &str = "x-original-queue";
 /// On a dead-letter message: the content type of the original; absent where the original had none.
 pub const ORIGINAL_CONTENT_TYPE: &str = "x-original-content-type";
 
+/// On a retried or dead message: the `expiration` of the original, which would take effect again as a property.
+pub const ORIGINAL_EXPIRATION: &str = "x-original-expiration";
+
+/// On a redriven message: the exchange that the message was first published to. A redrive to the queue goes through the
+/// default exchange, so the message itself does not tell any more when it dies again.
+pub const FIRST_EXCHANGE: &str = "Lazaret-Original-Exchange";
+/// On a redriven message: the routing key that the message was first published with.
+pub const FIRST_ROUTING_KEY: &str = "Lazaret-Original-Routing-Key";
+
 /// The headers that a worker adds while it retries and that a redrive removes.
-pub const RETRY_HEADERS: [&str; 7] = [
+pub const RETRY_HEADERS: [&str; 8] = [
     RETRY_COUNT,
     FIRST_ATTEMPT_TIMESTAMP,
     LAST_ATTEMPT_TIMESTAMP,
@@ -36,6 +45,7 @@ pub const RETRY_HEADERS: [&str; 7] = [
     ORIGINAL_ROUTING_KEY,
     ORIGINAL_QUEUE,
     ORIGINAL_CONTENT_TYPE,
+    ORIGINAL_EXPIRATION,
 ];
 
 /// The queue that workers publish receipts of redriven messages to, through the default exchange.

@@ -55,6 +55,3 @@ pub const JETSTREAM_SWEEP_MS: u64 = 30_000;
 
 /// Exhausted originals that wait to be deleted because another consumer still needs them; the rest is reported.
 pub const JETSTREAM_DELETES_WAITING_MAX: usize = 10_000;
-
-/// The span over which the growth of the dead-letter stream is averaged.
-pub const JETSTREAM_GROWTH_MS: u64 = 300_000;

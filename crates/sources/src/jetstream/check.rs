@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::JetStream;
 use super::api::{ConsumerInfo, Retention, StreamInfo, text};
 use super::config::WatchedConsumer;
-use super::link::locked;
 use super::topology::{self, duration};
+use crate::standing::locked;
 use crate::{ChangeKind, Declare, Finding, SourceError};
 
 /// Everything that could be wrong, the connection alone if nothing else can be looked at.

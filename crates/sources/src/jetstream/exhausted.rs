@@ -9,8 +9,8 @@ use lazaret_core::limits;
 use super::JetStream;
 use super::api::Retention;
 use super::letter::{DeadLetter, Whence};
-use super::link::locked;
 use crate::SourceError;
+use crate::standing::locked;
 
 /// An exhausted message in its stream.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,8 +11,7 @@ use lazaret_core::attempt::LetterError;
 use lazaret_core::broker::{self, BrokerDeath, DeathReason, HEADER_BYTES_MAX, StreamOrigin};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::header::{HeaderValue, Headers};
-use lazaret_core::id::{LetterId, RedriveId};
-use lazaret_core::letter::{Captured, RedriveMark, SourceWord};
+use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_core::origin::{JetStreamOrigin, Origin};
 use lazaret_core::time::Time;
 use serde_json::{Map, Value, json};
@@ -21,13 +20,12 @@ use super::api::StoredMessage;
 use super::config::JetStreamConfig;
 use super::publish::append;
 use super::receipts::captured_id;
+use crate::redriven::{EVENT_ID, content_type_of, mark};
 
 /// Says why the letter has no body.
 const BODY_GONE: &str = "Lazaret-Body-Gone";
 /// An original header whose value is not UTF-8, which clients cannot read: `<name>=<base64>`.
 const BINARY_HEADER: &str = "Lazaret-Binary-Header";
-/// On a redriven message: the id under which its letter was captured first.
-pub(super) const EVENT_ID: &str = "Lazaret-Event-Id";
 
 /// What a header of ours costs at most beside what `BrokerDeath` counts.
 const ROOM_BYTES: usize = 1_024;
@@ -328,15 +326,6 @@ fn message_id(whence: &Whence, place: &StreamOrigin) -> String {
     })
 }
 
-/// Our own letter, life and redrive, as a redriven message carries them.
-fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
-    Some(RedriveMark {
-        letter: LetterId::parse(value(broker::LETTER_ID)?).ok()?,
-        life: value(broker::LIFE)?.parse().ok()?,
-        redrive: RedriveId::parse(value(broker::REDRIVE_ID)?).ok()?,
-    })
-}
-
 /// The headers of the application's own message: what a redrive of ours added is taken away, what it renamed gets its name
 /// back.
 fn without_redrive(headers: &Headers) -> Headers {
@@ -369,14 +358,4 @@ fn word(death: &BrokerDeath, is_gone: bool) -> SourceWord {
 
 fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// What a body is that does not say so itself.
-fn content_type_of(body: &[u8]) -> &'static str {
-    let Ok(text) = std::str::from_utf8(body) else { return "application/octet-stream" };
-    let looks_so = text.trim_start().starts_with(['{', '[']);
-    match looks_so && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
-        true => "application/json",
-        false => "text/plain; charset=utf-8",
-    }
 }

@@ -1,16 +1,15 @@
 //! The connection: made when it is needed, kept by the client, and its state for health. Never shows a credential.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 
 use super::config::{Auth, JetStreamConfig};
 use crate::SourceError;
+use crate::standing::{Standing, locked};
 
 const CONNECTING: &str = "connecting to NATS";
 
@@ -22,16 +21,6 @@ pub(super) struct Link {
     config: JetStreamConfig,
     client: tokio::sync::Mutex<Option<Client>>,
     standing: Arc<Mutex<Standing>>,
-}
-
-/// The state of the connection.
-#[derive(Clone, Default)]
-pub(super) struct Standing {
-    pub connected: bool,
-    pub since: Option<Time>,
-    pub last_error: Option<String>,
-    /// What the server's permissions refused.
-    pub denied: BTreeSet<String>,
 }
 
 impl Link {
@@ -100,7 +89,7 @@ impl Link {
             .ping_interval(Duration::from_millis(limits::JETSTREAM_PING_MS))
             .require_tls(config.tls.is_required)
             .event_callback(move |event| {
-                locked(&standing).heard(&event);
+                heard(&mut locked(&standing), &event);
                 std::future::ready(())
             });
         if let Some(ca) = &config.tls.ca {
@@ -129,38 +118,31 @@ impl Link {
     }
 }
 
-impl Standing {
-    fn turned(&mut self, connected: bool) {
-        if self.connected != connected || self.since.is_none() {
-            (self.connected, self.since) = (connected, Some(now()));
+/// Takes an event of the client into account.
+fn heard(standing: &mut Standing, event: &Event) {
+    match event {
+        Event::Connected => standing.turned(true),
+        Event::Disconnected | Event::Closed => {
+            standing.turned(false);
+            standing.last_error = Some("the connection was lost".to_owned());
         }
-    }
-
-    fn heard(&mut self, event: &Event) {
-        match event {
-            Event::Connected => self.turned(true),
-            Event::Disconnected | Event::Closed => {
-                self.turned(false);
-                self.last_error = Some("the connection was lost".to_owned());
-            }
-            Event::ServerError(ServerError::AuthorizationViolation) => {
-                self.last_error = Some(CREDENTIALS_REFUSED.to_owned());
-            }
-            Event::ServerError(ServerError::Other(why)) => {
-                // "Permissions Violation for Publish to "…"": the request that it answers only times out.
-                if why.to_ascii_lowercase().contains("permissions violation")
-                    && self.denied.len() < DENIED_MAX
-                {
-                    self.denied.insert(why.clone());
-                }
-                self.last_error = Some(format!("the server says: {why}"));
-            }
-            Event::ClientError(error) => self.last_error = Some(error.to_string()),
-            Event::LameDuckMode
-            | Event::Draining
-            | Event::SlowConsumer(_)
-            | Event::ServerError(ServerError::SlowConsumer(_)) => {}
+        Event::ServerError(ServerError::AuthorizationViolation) => {
+            standing.last_error = Some(CREDENTIALS_REFUSED.to_owned());
         }
+        Event::ServerError(ServerError::Other(why)) => {
+            // "Permissions Violation for Publish to "…"": the request that it answers only times out.
+            if why.to_ascii_lowercase().contains("permissions violation")
+                && standing.denied.len() < DENIED_MAX
+            {
+                standing.denied.insert(why.clone());
+            }
+            standing.last_error = Some(format!("the server says: {why}"));
+        }
+        Event::ClientError(error) => standing.last_error = Some(error.to_string()),
+        Event::LameDuckMode
+        | Event::Draining
+        | Event::SlowConsumer(_)
+        | Event::ServerError(ServerError::SlowConsumer(_)) => {}
     }
 }
 
@@ -195,13 +177,3 @@ fn refused(error: &ConnectError) -> SourceError {
 }
 
 const TLS_HINT: &str = "repair tls (ca that signed the server's certificate, client certificate and key)";
-
-/// What a thread that panicked has left behind is a cache: nothing in it can be half done.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}

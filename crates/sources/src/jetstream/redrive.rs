@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use super::JetStream;
 use super::api::{ConsumerInfo, Retention};
-use super::letter::EVENT_ID;
-use super::link::{locked, now};
 use super::publish::{PublishError, Stored, append};
 use super::topology::{MAX_DELIVERIES, MSG_TERMINATED};
 use crate::SourceError;
 use crate::destination::{Destination, Outgoing, Refusal, Route, Sent, SentCopy, Silence, Verified};
+use crate::redriven::EVENT_ID;
+use crate::standing::{locked, now};
 
 /// What a resend needs: the claim of a send that nobody knows the outcome of expires first.
 const WINDOW_MS_MIN: u64 = limits::CLAIM_LEASE_MS + limits::JETSTREAM_REQUEST_MS_MAX + limits::CLAIM_SLACK_MS;

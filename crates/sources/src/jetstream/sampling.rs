@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use super::JetStream;
 use super::api::{ConsumerInfo, text};
-use super::link::{locked, now};
 use super::topology::SAMPLING;
+use crate::standing::{locked, now};
 use crate::{Duty, SourceError};
 
 /// How often a run says that it still needs the sampling: well within the time after which it is switched off.
