@@ -11,7 +11,7 @@ mod receipt;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-pub use dead_letter::{BrokerDeath, DeathReason};
+pub use dead_letter::{BrokerDeath, DeathReason, attempts_from_json, attempts_to_json};
 pub use receipt::Receipt;
 
 use crate::time::Time;

@@ -67,12 +67,12 @@ impl Failure {
         self
     }
 
-    #[cfg(feature = "jetstream")]
+    #[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
     pub(crate) fn class(&self) -> Option<ErrorClass> {
         self.class
     }
 
-    #[cfg(feature = "jetstream")]
+    #[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
     pub(crate) fn error(&self) -> &LetterError {
         &self.error
     }

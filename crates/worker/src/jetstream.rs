@@ -24,9 +24,10 @@ use tokio::task::JoinSet;
 use self::consumer::Bound;
 pub use self::delivery::Delivery;
 use self::history::Histories;
-use self::job::{Handler, Job, Shared};
+use self::job::{Job, Shared};
 use self::pulls::{Pulled, Pulls};
 use crate::failure::Failure;
+use crate::handling::{self, Handler, Handling, log_panic};
 use crate::settings::{BadSettings, Settings};
 
 const CONCURRENCY_DEFAULT: usize = 16;
@@ -146,7 +147,8 @@ impl Worker {
         H: Fn(Delivery) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let handler: Handler = Arc::new(move |delivery| -> job::Handling { Box::pin(handler(delivery)) });
+        let handler: Handler<Delivery> =
+            Arc::new(move |delivery| -> Handling { Box::pin(handler(delivery)) });
         let settings = self.settings.resolve(|name| std::env::var(name).ok())?;
         let bound = Bound::find(&self.client, self.domain.as_deref(), &self.stream, &self.consumer).await?;
         let (abandon, abandoned) = watch::channel(false);
@@ -253,36 +255,16 @@ impl Run {
     }
 
     /// Stops pulling, gives back what was not begun, waits for what runs, and then gives that back too.
-    async fn finish(mut self, pulls: Pulls, limit: Duration, abandon: &watch::Sender<bool>) {
+    async fn finish(self, pulls: Pulls, limit: Duration, abandon: &watch::Sender<bool>) {
         let bound = Arc::clone(pulls.bound());
         for message in pulls.drain().await {
             if let Some(job) = Job::new(&self.shared, &bound, message) {
                 job.give_back().await;
             }
         }
-        let jobs = &mut self.jobs;
-        let all_ended = async {
-            while let Some(ended) = jobs.join_next().await {
-                log_panic(ended);
-            }
-        };
-        if tokio::time::timeout(limit, all_ended).await.is_err() {
-            abandon.send_replace(true);
-            while let Some(ended) = self.jobs.join_next().await {
-                log_panic(ended);
-            }
-        }
+        handling::finish_jobs(self.jobs, limit, abandon).await;
         if let Err(error) = self.client.flush().await {
             tracing::debug!("cannot flush: {error}");
         }
-    }
-}
-
-/// A handler's panic is a failure of its message; this one is ours.
-fn log_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(
-            "a job of the worker ended unexpectedly: {error}; its message will be delivered again"
-        );
     }
 }

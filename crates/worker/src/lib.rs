@@ -49,13 +49,18 @@
 //! - `jetstream`: the worker for NATS JetStream, servers 2.9 and newer.
 
 mod failure;
+#[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
+mod handling;
 #[cfg(feature = "jetstream")]
 pub mod jetstream;
-#[cfg(feature = "jetstream")]
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
+#[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
 mod settings;
 
 pub use failure::Failure;
-pub use lazaret_core::class::{ClassRule, ClassRules, Conditions, ErrorClass};
+pub use lazaret_core::class::{ClassRule, ClassRules, Conditions, ErrorClass, StatusRange};
+pub use lazaret_core::pattern::Pattern;
 pub use lazaret_core::retry::{Growth, Jitter, Preset, RetryPolicy};
-#[cfg(feature = "jetstream")]
+#[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
 pub use settings::BadSettings;

@@ -40,6 +40,7 @@ pub(crate) enum Action {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    preset: Preset,
     pub(crate) policy: RetryPolicy,
     pub(crate) rules: ClassRules,
     pub(crate) service_version: Option<String>,
@@ -47,7 +48,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(preset: Preset) -> Settings {
-        Settings { policy: preset.policy(), rules: ClassRules::default(), service_version: None }
+        Settings { preset, policy: preset.policy(), rules: ClassRules::default(), service_version: None }
     }
 
     /// Applies the environment, which beats the policy but not a version that the program gave itself.
@@ -73,14 +74,13 @@ impl Settings {
     /// Decides about the failure of delivery number `delivered`, of which the broker allows `allowed`.
     pub(crate) fn decide(
         &self,
-        preset: Preset,
         source: &str,
         failure: &Failure,
         delivered: u32,
         allowed: Option<u32>,
     ) -> Decision {
         let class = failure.class().unwrap_or_else(|| self.rules.classify(source, failure.error()));
-        let policies = RetryPolicies::new(preset, self.policy);
+        let policies = RetryPolicies::new(self.preset, self.policy);
         let is_last = allowed.is_some_and(|allowed| delivered >= allowed);
         let action = match policies.of(class).decide(delivered, random_unit()) {
             Verdict::RetryAfter { delay_ms } if !is_last => Action::RetryAfter { delay_ms },
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn decide(settings: &Settings, failure: &Failure, delivered: u32, allowed: Option<u32>) -> Action {
-        settings.decide(Preset::Jetstream, "billing", failure, delivered, allowed).action
+        settings.decide("billing", failure, delivered, allowed).action
     }
 
     #[test]

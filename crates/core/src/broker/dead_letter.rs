@@ -94,7 +94,8 @@ impl BrokerDeath {
         }
         if !self.attempts.is_empty() {
             // Half of the room: a history without a backtrace is as little use as the reverse.
-            if let Some(history) = history(&self.attempts, room / 2) {
+            let history_bytes_max = (room / 2).saturating_sub(ATTEMPTS.len() + HEADER_OVERHEAD_BYTES);
+            if let Some(history) = attempts_to_json(&self.attempts, history_bytes_max) {
                 push(&mut headers, &mut room, ATTEMPTS, history);
             }
         }
@@ -165,7 +166,7 @@ impl BrokerDeath {
             first_attempt_at: time(FIRST_ATTEMPT_AT),
             last_attempt_at: time(LAST_ATTEMPT_AT),
             service_version: text(SERVICE_VERSION),
-            attempts: get(ATTEMPTS).map(read_history).unwrap_or_default(),
+            attempts: get(ATTEMPTS).map(attempts_from_json).unwrap_or_default(),
         }
     }
 }
@@ -194,15 +195,14 @@ fn escape_cut(text: &str, bytes_max: usize) -> String {
     }
 }
 
-/// As many of the last attempts as fit.
-fn history(attempts: &[Attempt], bytes_max: usize) -> Option<String> {
-    let room = bytes_max.checked_sub(ATTEMPTS.len() + HEADER_OVERHEAD_BYTES)?;
+/// The value of [`ATTEMPTS`]: as many of the last attempts as fit. `None` if not even the last one does.
+pub fn attempts_to_json(attempts: &[Attempt], bytes_max: usize) -> Option<String> {
     let mut kept = Vec::new();
     let mut used = 2;
     for attempt in attempts.iter().rev() {
         let text = attempt_json(attempt).to_string();
         used += text.len() + 1;
-        if used > room {
+        if used > bytes_max {
             break;
         }
         kept.push(text);
@@ -227,7 +227,8 @@ fn attempt_json(attempt: &Attempt) -> Value {
     Value::Object(fields)
 }
 
-fn read_history(text: &str) -> Vec<Attempt> {
+/// Reads the value of [`ATTEMPTS`]. What makes no sense is left out.
+pub fn attempts_from_json(text: &str) -> Vec<Attempt> {
     let Ok(Value::Array(items)) = serde_json::from_str(text) else {
         return Vec::new();
     };

@@ -26,9 +26,16 @@ pub const ORIGINAL_ROUTING_KEY: &str = "x-original-routing-key";
 pub const ORIGINAL_QUEUE: &str = "x-original-queue";
 /// On a dead-letter message: the content type of the original; absent where the original had none.
 pub const ORIGINAL_CONTENT_TYPE: &str = "x-original-content-type";
-
-/// On a retried or dead message: the `expiration` of the original, which would take effect again as a property.
+/// On a dead-letter message: the content encoding of the original; absent where the original had none.
+pub const ORIGINAL_CONTENT_ENCODING: &str = "x-original-content-encoding";
+/// On a dead-letter message: the timestamp of the original; absent where the original had none.
+pub const ORIGINAL_TIMESTAMP: &str = "x-original-timestamp";
+/// The expiration that the message was published with. As a property it would cut a delay short.
 pub const ORIGINAL_EXPIRATION: &str = "x-original-expiration";
+/// The user id that the message was published with. The broker refuses the property of another user.
+pub const ORIGINAL_USER_ID: &str = "x-original-user-id";
+/// The header `CC` that the message was published with. Under its own name the broker would route every retry to it again.
+pub const ORIGINAL_CC: &str = "x-original-cc";
 
 /// On a redriven message: the exchange that the message was first published to. A redrive to the queue goes through the
 /// default exchange, so the message itself does not tell any more when it dies again.
@@ -37,7 +44,7 @@ pub const FIRST_EXCHANGE: &str = "Lazaret-Original-Exchange";
 pub const FIRST_ROUTING_KEY: &str = "Lazaret-Original-Routing-Key";
 
 /// The headers that a worker adds while it retries and that a redrive removes.
-pub const RETRY_HEADERS: [&str; 8] = [
+pub const RETRY_HEADERS: [&str; 12] = [
     RETRY_COUNT,
     FIRST_ATTEMPT_TIMESTAMP,
     LAST_ATTEMPT_TIMESTAMP,
@@ -45,7 +52,11 @@ pub const RETRY_HEADERS: [&str; 8] = [
     ORIGINAL_ROUTING_KEY,
     ORIGINAL_QUEUE,
     ORIGINAL_CONTENT_TYPE,
+    ORIGINAL_CONTENT_ENCODING,
+    ORIGINAL_TIMESTAMP,
     ORIGINAL_EXPIRATION,
+    ORIGINAL_USER_ID,
+    ORIGINAL_CC,
 ];
 
 /// The queue that workers publish receipts of redriven messages to, through the default exchange.

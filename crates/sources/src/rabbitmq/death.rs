@@ -23,6 +23,9 @@ const OF_BROKER: [&str; 10] = [
     "x-opt-deaths",
 ];
 
+/// Routing keys beside the one that a message is published with: whoever publishes it so reaches their queues as well.
+pub(super) const CC: &str = "CC";
+
 /// How often a quorum queue delivered a message before; it grows with each delivery.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 

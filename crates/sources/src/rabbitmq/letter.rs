@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::config::{DeadLetterQueue, MessageField, RabbitMqConfig};
-use super::death::{Death, Named, is_of_delivery, is_of_worker};
+use super::death::{CC, Death, Named, is_of_delivery, is_of_worker};
 use super::properties;
 use crate::redriven::{EVENT_ID, content_type_of, mark};
 use crate::standing::now;
@@ -225,26 +225,19 @@ impl FieldReader<'_> {
 
 /// The headers that the application published its message with, of a message that our worker library wrapped.
 fn original_headers(headers: &Headers) -> Headers {
-    let named = Named(headers);
-    let restored = [
+    // What the wrapping message has of its own under the first name is not that of the original.
+    let renamed = [
         (properties::CONTENT_TYPE, rabbitmq::ORIGINAL_CONTENT_TYPE),
+        (properties::CONTENT_ENCODING, rabbitmq::ORIGINAL_CONTENT_ENCODING),
         (properties::EXPIRATION, rabbitmq::ORIGINAL_EXPIRATION),
+        (properties::TIMESTAMP, rabbitmq::ORIGINAL_TIMESTAMP),
+        (properties::USER_ID, rabbitmq::ORIGINAL_USER_ID),
+        (CC, rabbitmq::ORIGINAL_CC),
     ];
-    let mut kept: Headers = Vec::new();
-    for (property, header) in restored {
-        if let Some(text) = named.text(header) {
-            kept.push((property.to_owned(), HeaderValue::from(text)));
-        }
-    }
-    for (name, value) in headers {
-        // The type and the time of the wrapping message are not those of the original.
-        let is_wrapping = [properties::CONTENT_TYPE, properties::EXPIRATION, properties::TIMESTAMP]
-            .contains(&name.as_str());
-        if !is_wrapping && !is_of_worker(name) {
-            kept.push((name.clone(), value.clone()));
-        }
-    }
-    kept
+    let named = Named(headers);
+    let restored = renamed.iter().filter_map(|(own, kept)| Some(((*own).to_owned(), named.value(kept)?.clone())));
+    let is_wrapping = |name: &str| renamed.iter().any(|(own, _)| *own == name) || is_of_worker(name);
+    restored.chain(headers.iter().filter(|(name, _)| !is_wrapping(name)).cloned()).collect()
 }
 
 /// The headers of the application's own message: what a redrive of ours added is taken away.

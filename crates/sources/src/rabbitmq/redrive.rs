@@ -15,7 +15,7 @@ use lazaret_core::origin::{Origin, RabbitMqOrigin};
 
 use super::RabbitMq;
 use super::config::{Auth, RedriveTo};
-use super::death::is_added_at_death;
+use super::death::{CC, is_added_at_death};
 use super::properties;
 use super::publish::{Message, Published};
 use super::topology::{look_at, name};
@@ -61,6 +61,8 @@ impl RabbitMq {
             is_added_at_death(name)
                 || ours.iter().any(|(own, _)| *own == name)
                 || (name == properties::EXPIRATION && !self.config.restore_expiration)
+                // Through the default exchange it would reach other queues.
+                || (name == CC && self.config.redrive_to == RedriveTo::Queue)
         };
         let mut headers: Headers = Vec::new();
         for (name, value) in outgoing.headers.iter().filter(|(name, _)| !is_left_out(name)) {

@@ -80,7 +80,9 @@ async fn a_letter_goes_back_to_its_queue_alone_and_a_relapse_is_recognised() {
     app.declare("audit", FieldTable::default()).await;
     bind(&app, "audit").await;
     let source = app.source();
-    let letter = outgoing(&first);
+    let mut letter = outgoing(&first);
+    // The broker would route it there as well.
+    letter.headers.push(("CC".to_owned(), HeaderValue::Array(vec![HeaderValue::from("audit")])));
     let route = source.route(&letter).await.unwrap();
     assert!(route.address.ends_with(&format!("{} queue {QUEUE}", app.vhost.name)), "{route:?}");
     assert_eq!(route.also_reaches, Vec::<String>::new());

@@ -1,12 +1,13 @@
 //! The consumer that a worker is bound to, as it was found.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::consumer::{AckPolicy, Config};
 use lazaret_core::time::Time;
 
 use super::WorkerError;
+use crate::handling::time;
 
 /// The server's own, where a consumer names none.
 const ACK_WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -102,15 +103,6 @@ fn unfit(config: &Config) -> Option<&'static str> {
         );
     }
     None
-}
-
-pub(crate) fn time(time: SystemTime) -> Time {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
-pub(crate) fn now() -> Time {
-    time(SystemTime::now())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, HeaderMap, HeaderName, HeaderValue, Message};
 use lazaret_core::broker::{self, BrokerDeath, Receipt, StreamOrigin};
 
-use super::consumer::now;
+use crate::handling::now;
 
 /// A server that elects a new leader answers again within a few seconds.
 const TRIES: u32 = 3;

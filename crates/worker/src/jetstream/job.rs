@@ -3,35 +3,30 @@
 //! The order is what nothing is lost by: a dead letter is published and confirmed first, and the message is terminated second.
 //! Between the two a crash leads to a second delivery and a second publish, which the stream recognises by its id.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::AckKind;
 use lazaret_core::attempt::Attempt;
 use lazaret_core::broker::{self, BrokerDeath, DeathReason, Receipt, StreamOrigin};
 use lazaret_core::class::ErrorClass;
-use lazaret_core::retry::Preset;
 use lazaret_core::time::Time;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 
 use super::ack::{Acker, Lapse};
-use super::consumer::{Bound, now, time};
+use super::consumer::Bound;
 use super::dead_letter;
 use super::delivery::Delivery;
 use super::history::Histories;
 use crate::failure::Failure;
+use crate::handling::{self, Failed, Handler, Outcome, now, time};
 use crate::settings::{Action, Settings, random_unit};
-
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-pub(crate) type Handler = Arc<dyn Fn(Delivery) -> Handling + Send + Sync>;
 
 /// What all jobs of a worker share.
 pub(crate) struct Shared {
     pub(crate) client: Client,
-    pub(crate) handler: Handler,
+    pub(crate) handler: Handler<Delivery>,
     pub(crate) settings: Settings,
     pub(crate) receipts_subject: String,
     pub(crate) histories: Histories,
@@ -50,18 +45,6 @@ pub(crate) struct Job {
     published_at: Time,
     delivery: Delivery,
     acker: Acker,
-}
-
-/// How the handler ended.
-enum Outcome {
-    Succeeded,
-    Failed {
-        failure: Failure,
-        started: Time,
-        took: Duration,
-    },
-    /// The shutdown did not wait for it.
-    Abandoned,
 }
 
 impl Job {
@@ -104,9 +87,8 @@ impl Job {
         let (outcome, lapse) = acker.keep_alive(self.handle()).await;
         match outcome {
             Outcome::Succeeded => self.succeed(lapse).await,
-            Outcome::Failed { failure, started, took } => {
-                let ended = self.fail(failure, started, took);
-                acker.keep_alive(ended).await;
+            Outcome::Failed(failed) => {
+                acker.keep_alive(self.fail(failed)).await;
             }
             Outcome::Abandoned => self.give_back().await,
         }
@@ -117,36 +99,18 @@ impl Job {
         self.acker.try_answer(AckKind::Nak(None)).await;
     }
 
-    /// Runs the handler in a task of its own: a panic ends that task alone, and dropping the job aborts it.
     async fn handle(&self) -> Outcome {
-        let started = now();
-        let begun = Instant::now();
-        let failed = |failure| Outcome::Failed { failure, started, took: begun.elapsed() };
-        let allowed = self.shared.settings.policy.attempts;
-        if self.delivery.number > allowed {
-            return failed(unfinished(self.delivery.number, allowed));
+        let (number, allowed) = (self.delivery.number, self.shared.settings.policy.attempts);
+        if number > allowed {
+            let failure = unfinished(number, allowed);
+            return Outcome::Failed(Failed { failure, started: now(), took: Duration::ZERO });
         }
         let mut abandoned = self.shared.abandoned.clone();
-        let abandon = abandoned.wait_for(|abandoned| *abandoned);
-        tokio::pin!(abandon);
         let _slot = tokio::select! {
             slot = self.shared.slots.acquire() => slot,
-            _ = &mut abandon => return Outcome::Abandoned,
+            _ = abandoned.wait_for(|abandoned| *abandoned) => return Outcome::Abandoned,
         };
-        let (handler, delivery) = (Arc::clone(&self.shared.handler), self.delivery.clone());
-        let mut task = JoinSet::new();
-        task.spawn(async move { handler(delivery).await });
-        tokio::select! {
-            ended = task.join_next() => match ended {
-                Some(Ok(Ok(()))) => Outcome::Succeeded,
-                Some(Ok(Err(failure))) => failed(failure),
-                Some(Err(error)) if error.is_panic() => failed(panicked(error.into_panic().as_ref())),
-                // The runtime is going down.
-                Some(Err(_)) | None => Outcome::Abandoned,
-            },
-            // An error means that the worker is gone, and this job with it.
-            _ = &mut abandon => Outcome::Abandoned,
-        }
+        handling::run(&self.shared.handler, self.delivery.clone(), self.shared.abandoned.clone()).await
     }
 
     async fn succeed(self, lapse: Lapse) {
@@ -174,22 +138,18 @@ impl Job {
         })
     }
 
-    async fn fail(&self, failure: Failure, started: Time, took: Duration) {
+    async fn fail(&self, failed: Failed) {
         let settings = &self.shared.settings;
         let (number, allowed) = (self.delivery.number, self.bound.deliveries_max);
-        let decision = settings.decide(Preset::Jetstream, &self.origin.consumer, &failure, number, allowed);
-        let attempt = Attempt {
-            at: Some(started),
-            duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-            error: failure.error().clone(),
-            extra: None,
-        };
+        let decision = settings.decide(&self.origin.consumer, &failed.failure, number, allowed);
+        let attempt = failed.attempt();
         match decision.action {
             Action::RetryAfter { delay_ms } => {
                 tracing::debug!(
                     stream = self.origin.stream,
                     sequence = self.origin.sequence,
-                    "delivery {number} failed, retry in {delay_ms} ms: {failure}"
+                    "delivery {number} failed, retry in {delay_ms} ms: {}",
+                    failed.failure
                 );
                 self.shared.histories.add(self.origin.sequence, attempt);
                 self.acker.answer(AckKind::Nak(Some(Duration::from_millis(delay_ms)))).await;
@@ -254,13 +214,4 @@ fn unfinished(number: u32, allowed: u32) -> Failure {
         format!("delivery {number} of at most {allowed}: an earlier delivery ended without an outcome"),
     )
     .with_class(ErrorClass::Unknown)
-}
-
-fn panicked(payload: &(dyn std::any::Any + Send)) -> Failure {
-    let message = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("the handler panicked");
-    Failure::new("panic", message)
 }
