@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use lazaret_core::limits;
 
+use crate::connection::locked;
 use crate::{
     Arrival, Change, Declare, Duty, Finding, Receipt, Source, SourceError, SourceHealth, WorkerReceipt,
 };
@@ -39,7 +40,7 @@ use api::StreamInfo;
 pub use bridge::{Bridge, BridgePoint};
 pub use config::{Auth, JetStreamConfig, Scope, WatchedConsumer};
 pub use follow_up::FollowUp;
-use link::{Link, locked};
+use link::Link;
 pub use receipts::captured_id;
 pub use sampling::Sampling;
 pub use sweep::{Suspected, Sweep};

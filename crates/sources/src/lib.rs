@@ -4,11 +4,14 @@
 //! store: what is captured is handed over, and acknowledged once somebody says that it was committed.
 
 pub mod backoff;
+mod connection;
 mod credentials;
 pub mod destination;
+mod growth;
 pub mod jetstream;
 pub mod outbox;
 pub mod rabbitmq;
+mod redriven;
 pub mod sink;
 pub mod source;
 #[cfg(feature = "testing")]

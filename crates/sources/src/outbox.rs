@@ -25,14 +25,15 @@ mod tries;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
+use crate::connection::{locked, now};
 use crate::{Arrival, Finding, Receipt, Source, SourceError, SourceHealth};
 use awaited::Awaited;
 use capture::{Look, Remembered};
@@ -66,14 +67,14 @@ pub struct Outbox {
     remembered: Mutex<Remembered>,
     released: Mutex<Released>,
     awaited: Mutex<Awaited>,
-    state: Mutex<Standing>,
+    state: Mutex<ConnectionState>,
     /// Counts notifications of rows that are due, for the relay.
     due: watch::Sender<u64>,
 }
 
 /// How the source stands, and what was handed over and not acknowledged.
 #[derive(Default)]
-struct Standing {
+struct ConnectionState {
     state: SourceHealth,
     handed: HashMap<Receipt, Option<Time>>,
 }
@@ -260,14 +261,4 @@ impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").field("config", &self.config).finish_non_exhaustive()
     }
-}
-
-/// What a thread that panicked has left behind is a cache: nothing in it can be half done.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -3,35 +3,76 @@
 //! Dead letters are consumed and acknowledged after the commit. Queues of applications are never consumed from and never
 //! changed; missing dead-letter queues are created.
 
+mod capture;
+mod check;
 mod config;
+mod death;
 mod discovery;
+mod letter;
+mod link;
 mod management;
+mod properties;
+mod publish;
+mod receipts;
+mod redrive;
+mod topology;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 
-pub use config::{
-    Auth, DeadLetterQueue, ManagementConfig, MessageField, RabbitMqConfig, RedriveTo, TENANT_PATH,
-};
-
-use crate::destination::{Destination, Outgoing, Route, Sent, SentCopy, Silence, Verified};
 use crate::{
     Arrival, Change, Declare, Duty, Finding, FoundQueue, Receipt, Source, SourceError, SourceHealth,
     WorkerReceipt,
 };
+use capture::{Captures, Consuming};
+pub use config::{
+    Auth, DeadLetterQueue, ManagementConfig, MessageField, RabbitMqConfig, RedriveTo, TENANT_PATH,
+};
+use link::Link;
+use management::{KnownTopology, Management};
+use publish::Publisher;
 
 /// One virtual host. Connects when it is used.
 pub struct RabbitMq {
     config: RabbitMqConfig,
+    consume_link: Link,
+    publish_link: Link,
+    /// Numbers the channels that were consumed on.
+    generations: AtomicU64,
+    consuming: tokio::sync::Mutex<Option<Consuming>>,
+    captures: Mutex<Captures>,
+    receiving: tokio::sync::Mutex<Option<Consuming>>,
+    /// The channel of `receiving`, for acknowledgements.
+    receiving_channel: Mutex<Option<(u64, lapin::Channel)>>,
+    publisher: Publisher,
+    /// Idempotency keys of letters that were seen taken from their queue.
+    taken: Mutex<HashSet<String>>,
+    management: OnceLock<Management>,
+    topology: Mutex<Option<KnownTopology>>,
 }
 
 impl RabbitMq {
     /// Reads the configuration and connects to nothing.
     pub fn new(config: RabbitMqConfig) -> Result<RabbitMq, SourceError> {
         config.check()?;
-        Ok(RabbitMq { config })
+        Ok(RabbitMq {
+            consume_link: Link::new(config.clone(), "capture"),
+            publish_link: Link::new(config.clone(), "redrive"),
+            config,
+            generations: AtomicU64::new(1),
+            consuming: tokio::sync::Mutex::default(),
+            captures: Mutex::default(),
+            receiving: tokio::sync::Mutex::default(),
+            receiving_channel: Mutex::default(),
+            publisher: Publisher::new(),
+            taken: Mutex::default(),
+            management: OnceLock::new(),
+            topology: Mutex::default(),
+        })
     }
 
     pub fn config(&self) -> &RabbitMqConfig {
@@ -43,8 +84,8 @@ impl RabbitMq {
         Vec::new()
     }
 
-    fn unavailable(&self) -> SourceError {
-        SourceError::Unavailable { doing: "connecting to RabbitMQ", why: "not connected".to_owned() }
+    fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -55,23 +96,25 @@ impl Source for RabbitMq {
     }
 
     async fn next(&self) -> Result<Vec<Arrival>, SourceError> {
-        Err(self.unavailable())
+        capture::next(self).await
     }
 
-    async fn ack(&self, _: &[Receipt]) -> Result<(), SourceError> {
-        Err(self.unavailable())
+    async fn ack(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        let letters = self.ack_receipts(receipts).await?;
+        capture::ack(self, &letters).await
     }
 
-    async fn release(&self, _: &[Receipt]) -> Result<(), SourceError> {
-        Err(self.unavailable())
+    async fn release(&self, receipts: &[Receipt]) -> Result<(), SourceError> {
+        capture::release(self, receipts);
+        Ok(())
     }
 
     async fn check(&self) -> Vec<Finding> {
-        vec![Finding::error(self.unavailable().to_string(), "start the broker")]
+        check::findings(self).await
     }
 
     fn state(&self) -> SourceHealth {
-        SourceHealth::default()
+        capture::health(self)
     }
 
     fn is_shared(&self) -> bool {
@@ -83,38 +126,15 @@ impl Source for RabbitMq {
     }
 
     async fn next_receipts(&self) -> Result<Vec<WorkerReceipt>, SourceError> {
-        Err(self.unavailable())
+        self.pull_receipts().await
     }
 
-    async fn declare(&self, _: Declare) -> Result<Vec<Change>, SourceError> {
-        Err(self.unavailable())
+    async fn declare(&self, how: Declare) -> Result<Vec<Change>, SourceError> {
+        topology::declare(self, how).await
     }
 
     async fn discover(&self) -> Result<Option<Vec<FoundQueue>>, SourceError> {
         self.found_queues().await
-    }
-}
-
-#[async_trait]
-impl Destination for RabbitMq {
-    fn address(&self) -> String {
-        self.config.servers.first().cloned().unwrap_or_default()
-    }
-
-    fn deduplicates(&self) -> bool {
-        false
-    }
-
-    async fn route(&self, _: &Outgoing) -> Result<Route, String> {
-        Err(self.unavailable().to_string())
-    }
-
-    async fn send(&self, _: &Outgoing) -> Sent {
-        Sent::Unsent(self.unavailable().to_string())
-    }
-
-    async fn verify(&self, sent: &[SentCopy]) -> Vec<Verified> {
-        sent.iter().map(|_| Verified::Taken(Silence::SaysNothing)).collect()
     }
 }
 

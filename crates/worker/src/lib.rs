@@ -59,7 +59,8 @@ pub mod rabbitmq;
 mod settings;
 
 pub use failure::Failure;
-pub use lazaret_core::class::{ClassRule, ClassRules, Conditions, ErrorClass};
+pub use lazaret_core::class::{ClassRule, ClassRules, Conditions, ErrorClass, StatusRange};
+pub use lazaret_core::pattern::Pattern;
 pub use lazaret_core::retry::{Growth, Jitter, Preset, RetryPolicy};
 #[cfg(any(feature = "jetstream", feature = "rabbitmq"))]
 pub use settings::BadSettings;

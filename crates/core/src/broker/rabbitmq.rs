@@ -37,6 +37,12 @@ pub const ORIGINAL_USER_ID: &str = "x-original-user-id";
 /// The header `CC` that the message was published with. Under its own name the broker would route every retry to it again.
 pub const ORIGINAL_CC: &str = "x-original-cc";
 
+/// On a redriven message: the exchange that the message was first published to. A redrive to the queue goes through the
+/// default exchange, so the message itself does not tell any more when it dies again.
+pub const FIRST_EXCHANGE: &str = "Lazaret-Original-Exchange";
+/// On a redriven message: the routing key that the message was first published with.
+pub const FIRST_ROUTING_KEY: &str = "Lazaret-Original-Routing-Key";
+
 /// The headers that a worker adds while it retries and that a redrive removes.
 pub const RETRY_HEADERS: [&str; 12] = [
     RETRY_COUNT,

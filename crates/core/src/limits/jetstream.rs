@@ -65,6 +65,3 @@ pub const JETSTREAM_FOLLOWED_MAX: u64 = 10_000;
 /// How long after its death an acknowledgement of a message is looked for: longer than most handlers run, and well within
 /// the time that acknowledgements are kept.
 pub const JETSTREAM_LATE_ACK_MS: i64 = 900_000;
-
-/// The span over which the growth of the dead-letter stream is averaged.
-pub const JETSTREAM_GROWTH_MS: u64 = 300_000;

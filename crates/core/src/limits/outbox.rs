@@ -11,6 +11,9 @@ pub const SOURCE_NEXT_MS_MAX: u64 = 5_000;
 pub const SOURCE_RELEASE_MS: u64 = 500;
 pub const SOURCE_RELEASE_MS_MAX: u64 = 30_000;
 
+/// The span over which the growth of a dead-letter queue is averaged.
+pub const SOURCE_GROWTH_MS: u64 = 300_000;
+
 /// Connections to an application's database, shared by redrive, relay and looks: it has others to serve.
 pub const OUTBOX_CONNECTIONS_MAX: usize = 4;
 

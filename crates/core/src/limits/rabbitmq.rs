@@ -25,14 +25,14 @@ pub const RABBITMQ_CAPTURE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Receipts that may be out unacknowledged.
 pub const RABBITMQ_RECEIPTS_MAX: u16 = 200;
 
-/// Redriven letters that may wait for their confirms at once.
-pub const RABBITMQ_UNCONFIRMED_MAX: usize = 1_000;
+/// Redriven letters that may wait for their confirms at once, each on a channel of its own. Brokers allow 2,047 channels.
+pub const RABBITMQ_PUBLISHING_MAX: usize = 64;
+
+/// Letters that were seen taken from their queue and are remembered until they are verified, some 100 bytes each.
+pub const RABBITMQ_TAKEN_REMEMBERED_MAX: usize = 100_000;
 
 /// How long depths of queues are trusted.
 pub const RABBITMQ_INFO_MS: u64 = 10_000;
-
-/// The span over which the growth of the dead-letter queues is averaged.
-pub const RABBITMQ_GROWTH_MS: u64 = 300_000;
 
 /// Bytes of a name of a queue, an exchange or a routing key.
 pub const RABBITMQ_NAME_BYTES_MAX: usize = 255;

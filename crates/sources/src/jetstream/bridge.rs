@@ -21,10 +21,10 @@ use serde_json::Value;
 use super::JetStream;
 use super::api::StoredMessage;
 use super::letter::copy_headers;
-use super::link::locked;
 use super::publish::{PublishError, Stored};
 use super::pull::Delivered;
 use super::topology::{MAX_DELIVERIES, MSG_TERMINATED};
+use crate::connection::{locked, now};
 use crate::{Duty, SourceError};
 
 const BRIDGING: &str = "copying a message to the dead-letter stream";
@@ -261,7 +261,7 @@ impl Duty for Bridge {
         let pull =
             self.jetstream.link.pull(&config.advisory_stream, &durable, limits::JETSTREAM_MESSAGES_MAX, wait);
         let advisories = pull.await?;
-        let oldest = advisories.iter().map(|it| super::link::now().since(it.ack.time)).max();
+        let oldest = advisories.iter().map(|it| now().since(it.ack.time)).max();
         self.lag_ms.store(oldest.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0), Ordering::Relaxed);
         let work: Vec<_> = advisories.iter().map(|advisory| self.process(advisory)).collect();
         let mut results = stream::iter(work).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);

@@ -1,7 +1,7 @@
 //! Capture from the dead-letter stream: letters are pulled from the shared durable consumer and acknowledged after the commit.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use lazaret_core::broker::StreamOrigin;
@@ -11,9 +11,10 @@ use lazaret_core::time::Time;
 use super::JetStream;
 use super::exhausted::Exhausted;
 use super::letter::{DeadLetter, KnownOrigin, sorted_headers};
-use super::link::{locked, now};
 use super::pull::{AckSubject, Delivered};
 use super::unreadable::LOSSES_MIN;
+use crate::connection::{locked, now};
+use crate::growth::Sizes;
 use crate::{Arrival, Receipt, SourceError, SourceHealth};
 
 /// How often the redelivery delay of a letter that cannot be stored is doubled.
@@ -29,7 +30,7 @@ pub(super) struct Captures {
     /// Consecutive connection losses.
     losses: u32,
     /// Samples of the number of messages in the dead-letter stream.
-    sizes: VecDeque<(Instant, u64)>,
+    sizes: Sizes,
 }
 
 pub(super) async fn next(jetstream: &JetStream) -> Result<Vec<Arrival>, SourceError> {
@@ -147,7 +148,7 @@ impl JetStream {
 /// Measures depth and growth, every few seconds.
 async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
     let every = Duration::from_millis(limits::JETSTREAM_INFO_MS);
-    if locked(&jetstream.captures).sizes.back().is_some_and(|(at, _)| at.elapsed() < every) {
+    if locked(&jetstream.captures).sizes.is_newer_than(every) {
         return Ok(());
     }
     let config = &jetstream.config;
@@ -165,11 +166,7 @@ async fn measure(jetstream: &JetStream) -> Result<(), SourceError> {
     }
     let mut captures = locked(&jetstream.captures);
     captures.depth = depth;
-    let span = Duration::from_millis(limits::JETSTREAM_GROWTH_MS);
-    while captures.sizes.front().is_some_and(|(at, _)| at.elapsed() > span) {
-        captures.sizes.pop_front();
-    }
-    captures.sizes.push_back((Instant::now(), info.state("messages")));
+    captures.sizes.add(info.state("messages"));
     Ok(())
 }
 
@@ -185,27 +182,6 @@ pub(super) fn health(jetstream: &JetStream) -> SourceHealth {
         lag_ms: lag_ms.and_then(|lag| u64::try_from(lag).ok()).unwrap_or(0),
         looked_at: captures.looked_at,
         depth: captures.depth,
-        growth_per_min: growth(&captures.sizes),
-    }
-}
-
-/// The growth in messages per minute between the first and the last sample.
-fn growth(sizes: &VecDeque<(Instant, u64)>) -> Option<f64> {
-    let ((first_at, first), (last_at, last)) = (sizes.front()?, sizes.back()?);
-    let minutes = last_at.duration_since(*first_at).as_secs_f64() / 60.0;
-    (minutes > 0.0).then(|| (*last as f64 - *first as f64) / minutes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn growth_is_per_minute_and_may_be_negative() {
-        let start = Instant::now();
-        let sizes = |last: u64| VecDeque::from([(start, 100), (start + Duration::from_secs(120), last)]);
-        assert_eq!(growth(&sizes(160)), Some(30.0));
-        assert_eq!(growth(&sizes(40)), Some(-30.0));
-        assert_eq!(growth(&VecDeque::from([(start, 100)])), None);
+        growth_per_min: captures.sizes.growth_per_min(),
     }
 }

@@ -21,11 +21,11 @@ use lazaret_core::time::Time;
 use super::JetStream;
 use super::exhausted::{Deletion, Exhausted};
 use super::letter::KnownOrigin;
-use super::link::now;
 use super::publish::append;
 use super::pull::{AckSubject, Delivered};
 use super::receipts::origin_of;
 use super::topology::ACK;
+use crate::connection::now;
 use crate::{Duty, SourceError};
 
 /// Follows exhausted messages up.

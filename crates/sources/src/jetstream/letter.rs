@@ -11,8 +11,7 @@ use lazaret_core::attempt::LetterError;
 use lazaret_core::broker::{self, BrokerDeath, DeathReason, HEADER_BYTES_MAX, StreamOrigin};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::header::{HeaderValue, Headers};
-use lazaret_core::id::{LetterId, RedriveId};
-use lazaret_core::letter::{Captured, RedriveMark, SourceWord};
+use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_core::origin::{JetStreamOrigin, Origin};
 use lazaret_core::time::Time;
 use serde_json::{Map, Value, json};
@@ -21,13 +20,12 @@ use super::api::StoredMessage;
 use super::config::JetStreamConfig;
 use super::publish::append;
 use super::receipts::captured_id;
+use crate::redriven::{EVENT_ID, content_type_of, mark};
 
 /// The reason why the letter has no body.
 const BODY_GONE: &str = "Lazaret-Body-Gone";
 /// An original header whose value is not UTF-8, which clients cannot read: `<name>=<base64>`.
 const BINARY_HEADER: &str = "Lazaret-Binary-Header";
-/// On a redriven message: the id under which its letter was captured first.
-pub(super) const EVENT_ID: &str = "Lazaret-Event-Id";
 
 /// Bytes reserved for headers that `BrokerDeath` does not count.
 const ROOM_BYTES: usize = 1_024;
@@ -342,15 +340,6 @@ fn message_id(origin: &KnownOrigin, place: &StreamOrigin) -> String {
     })
 }
 
-/// Reads letter, life and redrive from the headers of a redriven message.
-fn mark<'h>(value: impl Fn(&str) -> Option<&'h str>) -> Option<RedriveMark> {
-    Some(RedriveMark {
-        letter: LetterId::parse(value(broker::LETTER_ID)?).ok()?,
-        life: value(broker::LIFE)?.parse().ok()?,
-        redrive: RedriveId::parse(value(broker::REDRIVE_ID)?).ok()?,
-    })
-}
-
 /// Undoes what a redrive changed: removes added headers and restores renamed ones.
 fn without_redrive(headers: &Headers) -> Headers {
     let value = |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -382,14 +371,4 @@ fn word(death: &BrokerDeath, is_gone: bool) -> SourceWord {
 
 fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Guesses the content type of a body.
-fn content_type_of(body: &[u8]) -> &'static str {
-    let Ok(text) = std::str::from_utf8(body) else { return "application/octet-stream" };
-    let looks_so = text.trim_start().starts_with(['{', '[']);
-    match looks_so && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
-        true => "application/json",
-        false => "text/plain; charset=utf-8",
-    }
 }

@@ -1,16 +1,15 @@
 //! The connection: opened on first use, reconnected by the client library, with its state for health. Never shows a credential.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 
 use super::config::{Auth, JetStreamConfig};
 use crate::SourceError;
+use crate::connection::{ConnectionState, locked};
 
 const CONNECTING: &str = "connecting to NATS";
 
@@ -22,16 +21,6 @@ pub(super) struct Link {
     config: JetStreamConfig,
     client: tokio::sync::Mutex<Option<Client>>,
     state: Arc<Mutex<ConnectionState>>,
-}
-
-/// The state of the connection.
-#[derive(Clone, Default)]
-pub(super) struct ConnectionState {
-    pub connected: bool,
-    pub since: Option<Time>,
-    pub last_error: Option<String>,
-    /// Permission violations that the server reported.
-    pub denied: BTreeSet<String>,
 }
 
 impl Link {
@@ -100,7 +89,7 @@ impl Link {
             .ping_interval(Duration::from_millis(limits::JETSTREAM_PING_MS))
             .require_tls(config.tls.is_required)
             .event_callback(move |event| {
-                locked(&state).on_event(&event);
+                on_event(&mut locked(&state), &event);
                 std::future::ready(())
             });
         if let Some(ca) = &config.tls.ca {
@@ -129,38 +118,29 @@ impl Link {
     }
 }
 
-impl ConnectionState {
-    fn set_connected(&mut self, connected: bool) {
-        if self.connected != connected || self.since.is_none() {
-            (self.connected, self.since) = (connected, Some(now()));
+/// Records an event of the client.
+fn on_event(state: &mut ConnectionState, event: &Event) {
+    match event {
+        Event::Connected => state.set_connected(true),
+        Event::Disconnected | Event::Closed => {
+            state.set_connected(false);
+            state.last_error = Some("the connection was lost".to_owned());
         }
-    }
-
-    fn on_event(&mut self, event: &Event) {
-        match event {
-            Event::Connected => self.set_connected(true),
-            Event::Disconnected | Event::Closed => {
-                self.set_connected(false);
-                self.last_error = Some("the connection was lost".to_owned());
-            }
-            Event::ServerError(ServerError::AuthorizationViolation) => {
-                self.last_error = Some(CREDENTIALS_REFUSED.to_owned());
-            }
-            Event::ServerError(ServerError::Other(why)) => {
-                // "Permissions Violation for Publish to "…"": the request itself only times out.
-                if why.to_ascii_lowercase().contains("permissions violation")
-                    && self.denied.len() < DENIED_MAX
-                {
-                    self.denied.insert(why.clone());
-                }
-                self.last_error = Some(format!("server error: {why}"));
-            }
-            Event::ClientError(error) => self.last_error = Some(error.to_string()),
-            Event::LameDuckMode
-            | Event::Draining
-            | Event::SlowConsumer(_)
-            | Event::ServerError(ServerError::SlowConsumer(_)) => {}
+        Event::ServerError(ServerError::AuthorizationViolation) => {
+            state.last_error = Some(CREDENTIALS_REFUSED.to_owned());
         }
+        Event::ServerError(ServerError::Other(why)) => {
+            // "Permissions Violation for Publish to "…"": the request itself only times out.
+            if why.to_ascii_lowercase().contains("permissions violation") && state.denied.len() < DENIED_MAX {
+                state.denied.insert(why.clone());
+            }
+            state.last_error = Some(format!("server error: {why}"));
+        }
+        Event::ClientError(error) => state.last_error = Some(error.to_string()),
+        Event::LameDuckMode
+        | Event::Draining
+        | Event::SlowConsumer(_)
+        | Event::ServerError(ServerError::SlowConsumer(_)) => {}
     }
 }
 
@@ -196,13 +176,3 @@ fn connect_error(error: &ConnectError) -> SourceError {
 }
 
 const TLS_HINT: &str = "repair tls (ca that signed the server's certificate, client certificate and key)";
-
-/// Locks a mutex. A poisoned one is used as it is: it guards caches and counters that a panic cannot leave inconsistent.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}

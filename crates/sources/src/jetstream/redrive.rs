@@ -17,12 +17,12 @@ use serde_json::Value;
 
 use super::JetStream;
 use super::api::{ConsumerInfo, Retention};
-use super::letter::EVENT_ID;
-use super::link::{locked, now};
 use super::publish::{PublishError, Stored, append};
 use super::topology::{MAX_DELIVERIES, MSG_TERMINATED};
 use crate::SourceError;
+use crate::connection::{locked, now};
 use crate::destination::{Destination, Outgoing, Refusal, Route, Sent, SentCopy, Silence, Verified};
+use crate::redriven::EVENT_ID;
 
 /// The shortest duplicate window that allows a resend, which begins when the claim expires.
 const WINDOW_MS_MIN: u64 = limits::CLAIM_LEASE_MS + limits::JETSTREAM_REQUEST_MS_MAX + limits::CLAIM_SLACK_MS;

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use super::JetStream;
 use super::api::{ConsumerInfo, text};
-use super::link::{locked, now};
 use super::topology::SAMPLING;
+use crate::connection::{locked, now};
 use crate::{Duty, SourceError};
 
 /// How often a redrive renews its record: well within the time after which sampling is restored.

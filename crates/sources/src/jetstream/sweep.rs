@@ -13,7 +13,7 @@ use lazaret_core::time::Time;
 
 use super::JetStream;
 use super::api::ConsumerInfo;
-use super::link::{locked, now};
+use crate::connection::{locked, now};
 use crate::{Duty, Finding, SourceError};
 
 /// Messages of one consumer that may be exhausted without an advisory.

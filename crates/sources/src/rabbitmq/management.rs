@@ -2,11 +2,12 @@
 //!
 //! No error holds a credential.
 
+use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
 use reqwest::{StatusCode, Url};
@@ -20,6 +21,7 @@ use serde_json::{Map, Value};
 
 use super::config::Auth;
 use super::{RabbitMq, discovery};
+use crate::connection::locked;
 use crate::{Finding, FoundQueue, Secret, SourceError};
 
 const DOING: &str = "asking the management API of RabbitMQ";
@@ -162,15 +164,6 @@ impl Management {
         Ok(Topology { queues, exchanges, bindings })
     }
 
-    /// One queue; nothing if there is none of this name.
-    pub async fn queue(&self, name: &str) -> Result<Option<QueueInfo>, SourceError> {
-        match self.get(&["queues", &self.vhost, name]).await {
-            Ok(queue) => Ok(Some(queue)),
-            Err(SourceError::Refused { code: Some(code), .. }) if code == "404" => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, SourceError> {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -186,18 +179,25 @@ impl Management {
     }
 }
 
+/// A topology, and since when it is known.
+pub(super) type KnownTopology = (Instant, Arc<Topology>);
+
 impl RabbitMq {
     /// The management API of the source's virtual host; nothing where none is configured.
-    pub(super) fn management(&self) -> Result<Option<Management>, SourceError> {
+    fn management(&self) -> Result<Option<&Management>, SourceError> {
         let config = self.config();
         let Some(management) = &config.management else { return Ok(None) };
+        if let Some(known) = self.management.get() {
+            return Ok(Some(known));
+        }
         let Auth::User { user, password } = &config.auth else {
             let why =
                 "the management API needs user and password: set them under auth, or remove management.url";
             return Err(SourceError::Unfit(why.to_owned()));
         };
         let ca = config.tls.ca.as_deref();
-        Management::new(&management.url, &config.vhost, user, password.clone(), ca).map(Some)
+        let made = Management::new(&management.url, &config.vhost, user, password.clone(), ca)?;
+        Ok(Some(self.management.get_or_init(|| made)))
     }
 
     fn captured_queues(&self) -> Vec<&str> {
@@ -222,6 +222,26 @@ impl RabbitMq {
             Ok(topology) => discovery::unsafe_settings(&topology, &self.captured_queues()),
             Err(error) => vec![Finding::error(error.to_string(), "repair management.url, or remove it")],
         }
+    }
+
+    /// The queues that a message reaches, as they were some seconds ago at most; nothing without the management API.
+    pub(super) async fn reached_queues(
+        &self,
+        exchange: &str,
+        routing_key: &str,
+    ) -> Result<Option<BTreeSet<String>>, SourceError> {
+        let Some(management) = self.management()? else { return Ok(None) };
+        let fresh = Duration::from_millis(limits::RABBITMQ_INFO_MS);
+        let known = locked(&self.topology).clone().filter(|(since, _)| since.elapsed() < fresh);
+        let topology = match known {
+            Some((_, topology)) => topology,
+            None => {
+                let topology = Arc::new(management.topology().await?);
+                *locked(&self.topology) = Some((Instant::now(), Arc::clone(&topology)));
+                topology
+            }
+        };
+        Ok(Some(topology.reached(exchange, routing_key)))
     }
 }
 

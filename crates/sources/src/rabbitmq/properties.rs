@@ -65,9 +65,7 @@ pub(super) fn to_headers(properties: &BasicProperties) -> Headers {
             headers.push((name.to_owned(), HeaderValue::Text(text.as_str().to_owned())));
         }
     }
-    for (name, value) in
-        [(DELIVERY_MODE, properties.delivery_mode()), (PRIORITY, properties.priority())]
-    {
+    for (name, value) in [(DELIVERY_MODE, properties.delivery_mode()), (PRIORITY, properties.priority())] {
         if let Some(value) = value {
             headers.push((name.to_owned(), HeaderValue::UInt8(*value)));
         }
@@ -115,7 +113,9 @@ fn as_property(
     }
     let octet = || match value {
         HeaderValue::UInt8(octet) => Ok(*octet),
-        other => other.simple_text().and_then(|text| text.parse().ok()).ok_or_else(|| wrong("it is not an octet")),
+        other => {
+            other.simple_text().and_then(|text| text.parse().ok()).ok_or_else(|| wrong("it is not an octet"))
+        }
     };
     Ok(match name {
         DELIVERY_MODE => Ok(properties.with_delivery_mode(octet()?)),
@@ -133,6 +133,34 @@ pub(super) fn header_name(name: &str) -> String {
     match name.starts_with(PROPERTY) {
         true => format!("{HEADER}{name}"),
         false => name.to_owned(),
+    }
+}
+
+/// Bytes of the frame that carries these headers and properties. It cannot be split: a broker closes the connection over one
+/// that is larger than was negotiated.
+pub(super) fn frame_bytes(headers: &[(String, HeaderValue)]) -> usize {
+    // Frame, class, weight, body size and flags; the length of the table of headers.
+    const FIXED: usize = 8 + 2 + 2 + 8 + 2 + 4;
+    FIXED + entries_bytes(headers)
+}
+
+fn entries_bytes(entries: &[(String, HeaderValue)]) -> usize {
+    entries.iter().map(|(name, value)| 1 + name.len() + value_bytes(value)).sum()
+}
+
+/// Bytes of a value with the letter that names its type.
+fn value_bytes(value: &HeaderValue) -> usize {
+    1 + match value {
+        HeaderValue::Text(text) | HeaderValue::ShortText(text) => 4 + text.len(),
+        HeaderValue::Bytes(bytes) | HeaderValue::RawText(bytes) => 4 + bytes.len(),
+        HeaderValue::Boolean(_) | HeaderValue::Int8(_) | HeaderValue::UInt8(_) => 1,
+        HeaderValue::Int16(_) | HeaderValue::UInt16(_) => 2,
+        HeaderValue::Int32(_) | HeaderValue::UInt32(_) | HeaderValue::Float32(_) => 4,
+        HeaderValue::Int64(_) | HeaderValue::Float64(_) | HeaderValue::Timestamp(_) => 8,
+        HeaderValue::Decimal { .. } => 5,
+        HeaderValue::Array(values) => 4 + values.iter().map(value_bytes).sum::<usize>(),
+        HeaderValue::Table(entries) => 4 + entries_bytes(entries),
+        HeaderValue::Void => 0,
     }
 }
 

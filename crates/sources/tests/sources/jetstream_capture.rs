@@ -7,8 +7,7 @@ use async_nats::HeaderMap;
 use lazaret_brokers::nats::{Access, Options, Server, Version};
 use lazaret_core::origin::Origin;
 use lazaret_sources::jetstream::{Auth, Bridge, JetStream, JetStreamConfig};
-use lazaret_sources::{Duty, Level, Source};
-use lazaret_sources::{Secret, Tls};
+use lazaret_sources::{Duty, Level, Secret, Source, Tls};
 
 use crate::jetstream_app::{MAX_DELIVER, NatsApp, WAIT_MAX, bridge_until, some_letters};
 
