@@ -40,12 +40,15 @@ impl FollowUp {
         FollowUp { jetstream, following: AtomicU64::new(0), late_acks: AtomicU64::new(0) }
     }
 
-    /// Returns true if nothing is left to do for a dead letter that is stored.
-    async fn is_done(&self, copy: &Delivered) -> Result<bool, SourceError> {
+    /// Returns true if nothing is left to do for a dead letter. Capture has stored those up to `captured_to`.
+    async fn is_done(&self, copy: &Delivered, captured_to: u64) -> Result<bool, SourceError> {
         let config = &self.jetstream.config;
         let (dead, origin) = self.jetstream.dead_letter(copy).await?;
         if !dead.is_exhausted() {
             return Ok(true);
+        }
+        if copy.ack.stream_sequence > captured_to {
+            return Ok(false);
         }
         let original = Exhausted::from_dead_letter(&dead, &origin).filter(|_| config.delete_exhausted);
         let deletion = match &original {
@@ -77,15 +80,6 @@ impl FollowUp {
         sent.map_err(|error| error.into_source_error("publishing the receipt of a late acknowledgement"))?;
         self.late_acks.fetch_add(1, Ordering::Relaxed);
         Ok(true)
-    }
-
-    async fn follow_up(&self, copy: &Delivered, captured_to: u64) -> Result<(), SourceError> {
-        let link = &self.jetstream.link;
-        let is_stored = copy.ack.stream_sequence <= captured_to;
-        match is_stored && self.is_done(copy).await? {
-            true => link.double_ack(&copy.ack.subject).await,
-            false => link.nak(&copy.ack.subject, copy.ack.redelivery_delay()).await,
-        }
     }
 }
 
@@ -139,12 +133,19 @@ impl Duty for FollowUp {
         let copies = link.pull(dlq, &durable, limits::JETSTREAM_MESSAGES_MAX, wait).await?;
         let captured_to =
             link.consumer(dlq, &config.capture_durable()).await?.map_or(0, |capture| capture.ack_floor());
-        let work: Vec<_> = copies.iter().map(|copy| self.follow_up(copy, captured_to)).collect();
-        let mut results = stream::iter(work).buffer_unordered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
-        let mut first_error = None;
-        while let Some(result) = results.next().await {
-            first_error = first_error.or(result.err());
+        let checks: Vec<_> = copies.iter().map(|copy| self.is_done(copy, captured_to)).collect();
+        let checks = stream::iter(checks).buffered(limits::JETSTREAM_BRIDGE_CONCURRENCY);
+        let checked: Vec<Result<bool, SourceError>> = checks.collect().await;
+        let (mut done, mut first_error) = (Vec::new(), None);
+        for (copy, checked) in copies.iter().zip(checked) {
+            match checked {
+                Ok(true) => done.push(copy.ack.subject.as_str()),
+                Ok(false) => link.nak(&copy.ack.subject, copy.ack.redelivery_delay()).await?,
+                // It is redelivered after the ack wait.
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
         }
+        link.ack_all(&done).await?;
         if let Some(info) = link.consumer(dlq, &durable).await? {
             self.following.store(info.number("num_ack_pending"), Ordering::Relaxed);
         }
