@@ -28,8 +28,8 @@ pub const RABBITMQ_RECEIPTS_MAX: u16 = 200;
 /// Redriven letters that may wait for their confirms at once, each on a channel of its own. Brokers allow 2,047 channels.
 pub const RABBITMQ_PUBLISHING_MAX: usize = 64;
 
-/// Letters that were seen taken from their queue and are remembered until they are verified, some 100 bytes each.
-pub const RABBITMQ_TAKEN_REMEMBERED_MAX: usize = 100_000;
+/// Letters that were seen taken from their queue, and messages without an id, that are remembered, some 100 bytes each.
+pub const RABBITMQ_REMEMBERED_MAX: usize = 100_000;
 
 /// How long depths of queues are trusted.
 pub const RABBITMQ_INFO_MS: u64 = 10_000;

@@ -4,7 +4,7 @@
 //! handed over again from memory instead of being requeued: requeueing counts against the delivery limit of a quorum queue,
 //! which then drops the message.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use lapin::Channel;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lazaret_core::letter::Captured;
+use lazaret_core::letter::{Captured, SourceWord};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
@@ -54,6 +54,7 @@ pub(super) struct Captures {
     /// What was handed over and not acknowledged, by delivery tag.
     handed: BTreeMap<u64, Handed>,
     acks: Acks,
+    twins: Twins,
     looked_at: Option<Time>,
     ready: Option<u64>,
     sizes: Sizes,
@@ -64,6 +65,16 @@ struct Handed {
     releases: u32,
     /// When it is handed over again, after a release.
     due: Option<Instant>,
+}
+
+/// Messages without an id that have the same content: each gets a number behind the id that is made of it, so that none is
+/// taken for another. A process that starts again and is handed the same messages gives them the same numbers.
+#[derive(Default)]
+struct Twins {
+    /// Delivered for the first time, since the start of the process.
+    first: HashMap<String, u32>,
+    /// Delivered again, on the present channel.
+    again: HashMap<String, u32>,
 }
 
 /// Tags that were acknowledged. Tags of a channel count from 1 on.
@@ -218,8 +229,9 @@ fn hand_over(rabbitmq: &RabbitMq, delivered: Vec<(usize, Delivery)>) -> Vec<Arri
     for (index, delivery) in delivered {
         let Some(queue) = rabbitmq.config.queues.get(index) else { continue };
         let tag = delivery.delivery_tag;
+        let redelivered = delivery.redelivered;
         let captured = dead_message(delivery).captured(&rabbitmq.config, queue);
-        arrivals.push((tag, captured));
+        arrivals.push((tag, redelivered, captured));
     }
     locked(&rabbitmq.captures).hand(arrivals)
 }
@@ -286,6 +298,7 @@ impl Captures {
         self.channel = Some(consuming.channel.clone());
         self.handed.clear();
         self.acks = Acks::default();
+        self.twins.again.clear();
     }
 
     /// The channel ended: what it delivered comes again.
@@ -294,9 +307,13 @@ impl Captures {
         self.handed.clear();
     }
 
-    fn hand(&mut self, arrived: Vec<(u64, Captured)>) -> Vec<Arrival> {
+    fn hand(&mut self, arrived: Vec<(u64, bool, Captured)>) -> Vec<Arrival> {
         let mut arrivals = Vec::with_capacity(arrived.len());
-        for (tag, captured) in arrived {
+        for (tag, redelivered, mut captured) in arrived {
+            // A message that has an id may be told again in another way, so nothing is said about it.
+            if captured.word != SourceWord::Silent {
+                captured.message_id = self.twins.numbered(captured.message_id, redelivered);
+            }
             arrivals.push(Arrival { captured: captured.clone(), receipt: self.receipt(tag) });
             self.handed.insert(tag, Handed { captured, releases: 0, due: None });
         }
@@ -334,6 +351,21 @@ impl Captures {
 pub(super) fn tag(receipt: &Receipt, generation: u64) -> Option<u64> {
     let (of, tag) = receipt.text().split_once(':')?;
     (of.parse() == Ok(generation)).then(|| tag.parse().ok())?
+}
+
+impl Twins {
+    fn numbered(&mut self, id: String, redelivered: bool) -> String {
+        let seen = if redelivered { &mut self.again } else { &mut self.first };
+        if seen.len() >= limits::RABBITMQ_REMEMBERED_MAX {
+            seen.clear();
+        }
+        let number = seen.entry(id.clone()).or_default();
+        *number += 1;
+        match *number {
+            1 => id,
+            number => format!("{id}#{number}"),
+        }
+    }
 }
 
 impl Acks {
@@ -404,7 +436,8 @@ mod tests {
             batches in collection::vec(collection::vec(1_u64..40, 0..8), 0..20),
             again in any::<bool>(),
         ) {
-            let (mut acks, mut out, mut settled) = (Acks::default(), (1..40_u64).collect::<BTreeSet<_>>(), BTreeSet::<u64>::new());
+            let mut acks = Acks::default();
+            let (mut out, mut settled): (BTreeSet<u64>, BTreeSet<u64>) = ((1..40).collect(), BTreeSet::new());
             for batch in batches {
                 let batch: Vec<u64> = match again {
                     true => batch,
@@ -423,6 +456,14 @@ mod tests {
                 prop_assert!(out == left, "{:?} {:?}", out, left);
             }
         }
+    }
+
+    #[test]
+    fn messages_of_the_same_content_are_numbered_as_they_are_delivered() {
+        let mut twins = Twins::default();
+        let mut number = |redelivered| twins.numbered("sha256:1".to_owned(), redelivered);
+        assert_eq!([number(false), number(false), number(false)], ["sha256:1", "sha256:1#2", "sha256:1#3"]);
+        assert_eq!([number(true), number(true)], ["sha256:1", "sha256:1#2"]);
     }
 
     #[test]

@@ -116,8 +116,8 @@ impl DeadMessage {
         Story { death: told.or(death), attempts, headers, body, wrapped: Some(wrapped) }
     }
 
-    /// Whether it is a new death. Without an id of its own a message is recognised by its content, and content may repeat: what
-    /// was never delivered before is another message then, and what was is the same one again.
+    /// Whether it is a new death. A message without an id of its own is recognised by its content: what was delivered before
+    /// is the same one again.
     fn word(&self, has_id: bool) -> SourceWord {
         match (has_id, self.redelivered) {
             (true, _) => SourceWord::Silent,
@@ -168,7 +168,7 @@ impl DeadMessage {
         set("deadLetterQueue", Some(json!(queue.queue)));
         set("deadLetterExchange", Some(json!(self.exchange)));
         set("deadLetterRoutingKey", Some(json!(self.routing_key)));
-        set("redelivered", self.redelivered.then(|| json!(true)));
+        set("redelivered", self.redelivered.then_some(Value::Bool(true)));
         set("toldBy", story.death.told_by.map(|it| json!(it)));
         let class = Named(&self.headers).text(broker::ERROR_CLASS);
         set("class", class.map(|class| json!(class)));

@@ -171,7 +171,7 @@ impl RabbitMq {
             looks.insert(queue, look.ok());
         }
         let mut taken = locked(&self.taken);
-        if taken.len() > limits::RABBITMQ_TAKEN_REMEMBERED_MAX {
+        if taken.len() > limits::RABBITMQ_REMEMBERED_MAX {
             // Those that are still waited for are seen taken again.
             taken.clear();
         }

@@ -240,7 +240,7 @@ async fn messages_without_an_id_are_told_apart_by_delivery() {
         ids
     };
     let distinct: BTreeSet<String> = ids(&first).into_iter().collect();
-    assert_eq!(distinct.len(), 2, "{distinct:?}");
+    assert_eq!(distinct.len(), 3, "{distinct:?}");
     // The process ended between commit and acknowledgement: the same deaths are told again.
     let again = arrivals(&app.source(), 3).await;
     assert!(again.iter().all(|it| it.captured.word == SourceWord::SameDeath));
