@@ -111,23 +111,40 @@ async fn run_bare(connection: &Connection, channel: &Channel, messages: usize) -
     Ok(())
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [mode, url, messages] = &args[..] else { return Err("use: worker|bare URL MESSAGES".into()) };
-    let messages: usize = messages.parse()?;
+/// Who moves the messages to the dead-letter queue.
+#[derive(Debug, Clone, Copy)]
+pub enum Mover {
+    Worker,
+    Bare,
+}
+
+/// Dead letters per second, for this many messages.
+pub async fn measure(mover: Mover, url: &str, messages: usize) -> Result<f64, Box<dyn Error>> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     fill(&channel, messages).await?;
     let dead = count(&channel, DLQ).await? + messages;
     let begun = Instant::now();
-    match mode.as_str() {
-        "worker" => run_worker(url, &channel, dead).await?,
-        "bare" => run_bare(&connection, &channel, messages).await?,
-        other => return Err(format!("unknown mode {other}: worker or bare").into()),
+    match mover {
+        Mover::Worker => run_worker(url, &channel, dead).await?,
+        Mover::Bare => run_bare(&connection, &channel, messages).await?,
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("{mode}: {messages} dead letters in {seconds:.2} s, {:.0}/s", messages as f64 / seconds);
+    let rate = messages as f64 / begun.elapsed().as_secs_f64();
+    wait_for(&channel, dead).await?;
+    Ok(rate)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mover, url, messages] = &args[..] else { return Err("use: worker|bare URL MESSAGES".into()) };
+    let mover = match mover.as_str() {
+        "worker" => Mover::Worker,
+        "bare" => Mover::Bare,
+        other => return Err(format!("unknown mode {other}: worker or bare").into()),
+    };
+    let rate = measure(mover, url, messages.parse()?).await?;
+    println!("{mover:?}: {messages} dead letters, {rate:.0}/s");
     Ok(())
 }
