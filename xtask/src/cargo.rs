@@ -24,14 +24,15 @@ pub(crate) fn quick_test_args(test_args: &[String]) -> [Vec<String>; 2] {
         .map(|which| with_trailing(&[&["test", "--workspace", "--locked"], which].concat(), &without_servers))
 }
 
-/// A release build, so that the server is killed in its work and not in its start.
-pub(crate) fn torture_args() -> Vec<String> {
-    let args = ["test", "--release", "--locked", "--package", "lazaret", "--test", "cli"];
-    with_trailing(
-        &args,
-        &["torture::", "race::", "many::", "away::", "redrive_kill::", "--nocapture", "--test-threads=1"]
-            .map(str::to_owned),
-    )
+/// A release build, so that servers and workers are killed in their work and not in their start.
+pub(crate) fn torture_args() -> [Vec<String>; 2] {
+    let server = ["torture::", "race::", "many::", "away::", "redrive_kill::"];
+    let tests = [("lazaret", "cli", &server[..]), ("lazaret-worker", "rabbitmq", &["kills::"])];
+    tests.map(|(package, test, names)| {
+        let trailing = [names, &["--nocapture", "--test-threads=1"]].concat();
+        let trailing: Vec<String> = trailing.into_iter().map(str::to_owned).collect();
+        with_trailing(&["test", "--release", "--locked", "--package", package, "--test", test], &trailing)
+    })
 }
 
 pub(crate) fn bench_args(bench_args: &[String]) -> Vec<String> {
@@ -110,8 +111,11 @@ mod tests {
     #[test]
     fn torture_runs_the_torture_tests_alone() {
         assert_eq!(
-            torture_args().join(" "),
-            "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: redrive_kill:: --nocapture --test-threads=1"
+            torture_args().map(|args| args.join(" ")),
+            [
+                "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: redrive_kill:: --nocapture --test-threads=1",
+                "test --release --locked --package lazaret-worker --test rabbitmq -- kills:: --nocapture --test-threads=1"
+            ]
         );
     }
 

@@ -178,10 +178,12 @@ impl Server {
             .env("ERL_EPMD_ADDRESS", "127.0.0.1")
             // The script becomes the node instead of waiting for it, so that signals reach the node.
             .env("RUNNING_UNDER_SYSTEMD", "true")
-            // An idle node does not spin.
+            // An idle node does not spin. What a restarted node could not dead-letter at once, because the other queue was not
+            // there yet, is tried again after some seconds and not after three minutes.
             .env(
                 "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-                "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
+                "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none \
+                 -rabbit dead_letter_worker_publisher_confirm_timeout 5000",
             );
         command
     }

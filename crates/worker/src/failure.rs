@@ -33,7 +33,8 @@ const CAUSES_MAX: usize = 32;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
-    error: LetterError,
+    // Boxed, because a handler's result should be small where there is no error.
+    error: Box<LetterError>,
     class: Option<ErrorClass>,
 }
 
@@ -42,7 +43,7 @@ impl Failure {
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Failure {
         let error =
             LetterError { error_type: error_type.into(), message: message.into(), ..LetterError::default() };
-        Failure { error, class: None }
+        Failure { error: Box::new(error), class: None }
     }
 
     /// A failure from an error whose type is not known any more, such as a boxed one.

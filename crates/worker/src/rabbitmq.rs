@@ -239,7 +239,7 @@ impl Worker {
             settings,
             topology,
             service: Service { name: self.service, version },
-            publisher: Publisher::new(connector.clone(), self.concurrency),
+            publisher: Publisher::new(connector.clone()),
             receipts_queue,
             stopping,
             abandoned,

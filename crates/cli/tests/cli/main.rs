@@ -20,6 +20,7 @@ mod letters;
 mod load;
 mod man;
 mod many;
+mod rabbitmq;
 mod race;
 mod receiver;
 mod recipes;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 use lapin::types::ShortString;
 use lapin::{Acker, BasicProperties};
@@ -81,7 +82,8 @@ impl Job {
             .with_message_id(ShortString::try_new(receipt.message_id()).unwrap_or_default());
         let (queue, body) = (&self.shared.receipts_queue, receipt.json(now()));
         // Without Lazaret there is no queue for receipts, and nobody misses them.
-        let published = self.shared.publisher.publish(queue, body.as_bytes(), properties, Unroutable::Drop);
+        let published =
+            self.shared.publisher.publish(queue, body.clone().into(), properties, Unroutable::Drop);
         if let Err(error) = published.await {
             tracing::warn!("cannot publish the receipt {body} to {queue}: {error}");
         }
@@ -111,13 +113,13 @@ impl Job {
                     "attempt {number} failed ({category}, {error_type}), retry through {queue}"
                 );
                 let properties = message::retry(&self.delivery, &history, &shared.topology);
-                self.hand_over(queue, self.delivery.body(), properties).await;
+                self.hand_over(queue, self.delivery.body().clone(), properties).await;
             }
             Action::DeadLetter(reason) => {
                 let queue = shared.topology.dead_letter_queue();
                 let (properties, body) =
                     message::dead_letter(&self.delivery, &history, &shared.topology, &shared.service, now());
-                if self.hand_over(queue, &body, properties).await {
+                if self.hand_over(queue, body.into(), properties).await {
                     self.log_death(reason, category, error_type);
                 }
             }
@@ -135,7 +137,7 @@ impl Job {
 
     /// Moves the message to another queue: published and confirmed there first, then acknowledged here. If the first fails, the
     /// message goes back to the work queue after a while.
-    async fn hand_over(&self, queue: &ShortString, body: &[u8], properties: BasicProperties) -> bool {
+    async fn hand_over(&self, queue: &ShortString, body: Bytes, properties: BasicProperties) -> bool {
         if let Err(error) = self.publish(queue, body, properties).await {
             tracing::error!(
                 queue = %self.shared.topology.work_queue(),
@@ -153,7 +155,7 @@ impl Job {
     async fn publish(
         &self,
         queue: &ShortString,
-        body: &[u8],
+        body: Bytes,
         properties: BasicProperties,
     ) -> Result<(), PublishError> {
         let publisher = &self.shared.publisher;
@@ -164,7 +166,8 @@ impl Job {
                 return Err(PublishError::DeliveryLost);
             }
             tried += 1;
-            let published = publisher.publish(queue, body, properties.clone(), Unroutable::Return).await;
+            let published =
+                publisher.publish(queue, body.clone(), properties.clone(), Unroutable::Return).await;
             let Err(error) = published else { return Ok(()) };
             if tried == PUBLISH_TRIES {
                 return Err(error);

@@ -1,12 +1,15 @@
 //! Publishing with confirms: a message counts as published when the broker has confirmed that a queue has it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::future::join_all;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::WorkerError;
 use super::connect::Connector;
@@ -15,11 +18,14 @@ use super::topology::Topology;
 /// For the broker to confirm a message. A broker that is short of memory or disk confirms nothing until it is not.
 const CONFIRM_MAX: Duration = Duration::from_secs(30);
 
-/// Publishes at a time; each has a channel of its own.
-const CHANNELS_MAX: usize = 128;
+/// Batches that are out at a time, each on a channel of its own: one is on its way while another is written to disk.
+const BATCHES_MAX: usize = 4;
+
+/// Messages of a batch.
+const BATCH_MAX: usize = 64;
 
 /// Why a message is not known to be in a queue. It may be there all the same, unless it was returned or refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum PublishError {
     #[error("no queue {0}")]
     Unroutable(ShortString),
@@ -32,7 +38,13 @@ pub(crate) enum PublishError {
     #[error(transparent)]
     Broker(#[from] lapin::Error),
     #[error(transparent)]
-    Connection(#[from] WorkerError),
+    Connection(Arc<WorkerError>),
+}
+
+impl From<WorkerError> for PublishError {
+    fn from(error: WorkerError) -> PublishError {
+        PublishError::Connection(Arc::new(error))
+    }
 }
 
 /// What becomes of a message for which there is no queue.
@@ -42,59 +54,117 @@ pub(crate) enum Unroutable {
     Drop,
 }
 
+/// A message that waits for a channel.
+#[derive(Debug)]
+struct Request {
+    queue: ShortString,
+    body: Bytes,
+    properties: BasicProperties,
+    unroutable: Unroutable,
+    answer: oneshot::Sender<Result<(), PublishError>>,
+}
+
 /// Publishes to queues through the default exchange, on a connection of its own: a broker that is short of memory blocks
 /// connections that publish, and acknowledgements have to pass.
 ///
-/// A channel has one message out at a time. The client hands a returned message to whichever confirm comes next, and the broker
-/// confirms several at once, so with more of them nobody could tell which one was returned.
+/// Messages go out in batches, and a channel has one batch out at a time. The client hands a returned message to whichever
+/// confirm comes next, and the broker confirms several at once, so nobody can tell which of them was returned. Within a batch
+/// every message to the queue of a returned one counts as returned: one of them may be published twice, but none is lost.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     connector: Connector,
     /// Held while connecting, so that one connects and the others wait for it.
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
     idle: Mutex<Vec<Channel>>,
-    slots: Semaphore,
+    waiting: Mutex<VecDeque<Request>>,
+    batches: Semaphore,
 }
 
 impl Publisher {
-    pub(crate) fn new(connector: Connector, concurrency: usize) -> Publisher {
+    pub(crate) fn new(connector: Connector) -> Publisher {
         Publisher {
             connector,
             connection: tokio::sync::Mutex::new(None),
             idle: Mutex::default(),
-            slots: Semaphore::new(concurrency.clamp(1, CHANNELS_MAX)),
+            waiting: Mutex::default(),
+            batches: Semaphore::new(BATCHES_MAX),
         }
     }
 
-    /// Publishes a message and waits until the broker has confirmed it.
+    /// Publishes a message and waits until the broker has confirmed it. Whoever waits publishes a batch when there is a slot
+    /// for one, also if it is that of others.
     pub(crate) async fn publish(
         &self,
         queue: &ShortString,
-        body: &[u8],
+        body: Bytes,
         properties: BasicProperties,
         unroutable: Unroutable,
     ) -> Result<(), PublishError> {
-        let _slot = self.slots.acquire().await;
-        let channel = self.channel().await?;
-        let options = BasicPublishOptions { mandatory: unroutable == Unroutable::Return, immediate: false };
-        let published = async {
-            let confirm = channel.basic_publish("".into(), queue.clone(), options, body, properties).await?;
-            confirm.await
+        let (answer, mut answered) = oneshot::channel();
+        let request = Request { queue: queue.clone(), body, properties, unroutable, answer };
+        lock(&self.waiting).push_back(request);
+        loop {
+            let slot = tokio::select! {
+                biased;
+                outcome = &mut answered => return outcome.unwrap_or(Err(PublishError::TimedOut)),
+                slot = self.batches.acquire() => slot,
+            };
+            let batch: Vec<Request> = {
+                let mut waiting = lock(&self.waiting);
+                let count = waiting.len().min(BATCH_MAX);
+                waiting.drain(..count).collect()
+            };
+            if batch.is_empty() {
+                // The message is in a batch that is out.
+                drop(slot);
+                return answered.await.unwrap_or(Err(PublishError::TimedOut));
+            }
+            self.publish_batch(batch).await;
+        }
+    }
+
+    async fn publish_batch(&self, batch: Vec<Request>) {
+        let outcomes = match self.channel().await {
+            Ok(channel) => self.confirm_batch(channel, &batch).await,
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         };
-        let confirmation = match tokio::time::timeout(CONFIRM_MAX, published).await {
-            Ok(answered) => answered?,
-            // The channel is dropped: on it a late confirm would be taken for that of the next message.
-            Err(_) => return Err(PublishError::TimedOut),
+        for (request, outcome) in batch.into_iter().zip(outcomes) {
+            // Who asked may be gone with its worker.
+            request.answer.send(outcome).ok();
+        }
+    }
+
+    /// The outcomes in the order of the messages.
+    async fn confirm_batch(&self, channel: Channel, batch: &[Request]) -> Vec<Result<(), PublishError>> {
+        let confirms = join_all(batch.iter().map(|request| send(&channel, request)));
+        let Ok(confirms) = tokio::time::timeout(CONFIRM_MAX, confirms).await else {
+            // The channel is dropped: on it a late confirm would be taken for one of the next batch.
+            return batch.iter().map(|_| Err(PublishError::TimedOut)).collect();
         };
-        let outcome = match confirmation {
-            Confirmation::Ack(None) => Ok(()),
-            // Confirmed although it was returned: the broker is done with it, and it is in no queue.
-            Confirmation::Ack(Some(_)) => Err(PublishError::Unroutable(queue.clone())),
-            Confirmation::Nack(_) => Err(PublishError::Refused(queue.clone())),
-            Confirmation::NotRequested => return Err(PublishError::TimedOut),
+        let returned: Vec<ShortString> = confirms
+            .iter()
+            .filter_map(|confirm| match confirm {
+                Ok(Confirmation::Ack(returned) | Confirmation::Nack(returned)) => returned.as_ref(),
+                Ok(Confirmation::NotRequested) | Err(_) => None,
+            })
+            .map(|returned| returned.delivery.routing_key.clone())
+            .collect();
+        if confirms.iter().all(Result::is_ok) {
+            lock(&self.idle).push(channel);
+        }
+        let outcome = |(request, confirm): (&Request, lapin::Result<Confirmation>)| {
+            let queue = &request.queue;
+            match confirm? {
+                // Confirmed although it was returned: the broker is done with it, and it is in no queue.
+                _ if request.unroutable == Unroutable::Return && returned.contains(queue) => {
+                    Err(PublishError::Unroutable(queue.clone()))
+                }
+                Confirmation::Ack(_) => Ok(()),
+                Confirmation::Nack(_) => Err(PublishError::Refused(queue.clone())),
+                Confirmation::NotRequested => Err(PublishError::TimedOut),
+            }
         };
-        self.lock_idle().push(channel);
-        outcome
+        batch.iter().zip(confirms).map(outcome).collect()
     }
 
     /// Declares the queues again, because one of them is gone.
@@ -103,7 +173,7 @@ impl Publisher {
     }
 
     pub(crate) async fn close(&self) {
-        self.lock_idle().clear();
+        lock(&self.idle).clear();
         if let Some(connection) = self.connection.lock().await.take() {
             super::connect::close(&connection).await;
         }
@@ -112,7 +182,7 @@ impl Publisher {
     async fn channel(&self) -> Result<Channel, PublishError> {
         // A loop of its own, so that the lock is not held over the waits below.
         loop {
-            let idle = self.lock_idle().pop();
+            let idle = lock(&self.idle).pop();
             match idle {
                 Some(channel) if channel.status().connected() => return Ok(channel),
                 Some(_) => {}
@@ -137,9 +207,15 @@ impl Publisher {
         *connection = Some(Arc::clone(&connected));
         Ok(connected)
     }
+}
 
-    /// Nothing can be left half done under the lock, so a poisoned one is as good.
-    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<Channel>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+async fn send(channel: &Channel, request: &Request) -> lapin::Result<Confirmation> {
+    let Request { queue, body, properties, unroutable, .. } = request;
+    let options = BasicPublishOptions { mandatory: *unroutable == Unroutable::Return, immediate: false };
+    channel.basic_publish("".into(), queue.clone(), options, body, properties.clone()).await?.await
+}
+
+/// Nothing can be left half done under the lock, so a poisoned one is as good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! A broker that stops or crashes in every phase of a message's way, over TLS.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use lapin::tcp::OwnedTLSConfig;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -11,12 +12,12 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
 use crate::rig::{
-    self, DLQ, POLICY, QUEUE, Running, declare, invalid, next, parse, publish, take, timed_out,
+    self, DLQ, PATIENCE, POLICY, QUEUE, Running, declare, invalid, next, parse, publish, take, timed_out,
 };
 
-/// Longer than a restart, so that messages wait in their delay queues meanwhile.
+/// Long enough for messages to be in their delay queues when the broker goes down.
 const SLOW: lazaret_worker::RetryPolicy =
-    lazaret_worker::RetryPolicy { attempts: 2, first_ms: 2_000, cap_ms: 10_000, ..POLICY };
+    lazaret_worker::RetryPolicy { attempts: 2, first_ms: 4_000, cap_ms: 10_000, ..POLICY };
 
 struct Node {
     server: Server,
@@ -36,9 +37,10 @@ impl Node {
         &self.channel.as_ref().unwrap().1
     }
 
-    async fn publish(&mut self, body: &str) {
+    async fn publish(&mut self, body: &str, published: &mut BTreeSet<String>) {
         let properties = BasicProperties::default().with_delivery_mode(2);
         publish(self.channel().await, QUEUE, properties, body).await;
+        published.insert(body.to_owned());
     }
 
     /// As after a power failure, or as an operator does it.
@@ -60,7 +62,7 @@ impl Node {
 
     async fn waiting(&mut self) -> u32 {
         let mut waiting = 0;
-        for delay_ms in [1_600, 1_800, 2_000, 2_200, 2_400] {
+        for delay_ms in [3_200, 3_600, 4_000, 4_400, 4_800] {
             waiting += self.ready(&format!("{QUEUE}.retry.{delay_ms}ms")).await;
         }
         waiting
@@ -96,43 +98,47 @@ async fn no_message_is_lost_when_the_broker_restarts_in_any_phase() {
     });
     let mut expected = BTreeSet::new();
 
-    // While a handler runs: its outcome comes too late, and the message is delivered again.
-    node.publish("stay").await;
-    expected.insert("stay".to_owned());
-    assert_eq!(next(&mut deliveries).await, (b"stay".to_vec(), 0));
-    node = node.restart(Server::kill).await;
-    assert_eq!(next(&mut deliveries).await, (b"stay".to_vec(), 0));
-    go.send_replace(true);
-
-    // While messages wait for their retry.
-    for n in 0..20 {
-        node.publish(&format!("late-{n}")).await;
-        expected.insert(format!("late-{n}"));
+    // While a handler runs, messages wait for their retry, and dead letters wait for somebody. The handler's outcome comes too
+    // late, so its message is delivered again.
+    for n in 0..5 {
+        node.publish(&format!("bad-{n}"), &mut expected).await;
     }
-    for _ in 0..20 {
+    node.publish("stay", &mut expected).await;
+    for n in 0..20 {
+        node.publish(&format!("late-{n}"), &mut expected).await;
+    }
+    for _ in 0..26 {
         assert_eq!(next(&mut deliveries).await.1, 0);
     }
-    rig::wait_for("the delay queues to fill", async || node.waiting().await >= 15).await;
+    rig::wait_for("the first dead letters", async || node.ready(DLQ).await == 5).await;
+    assert!(node.waiting().await > 0, "nothing waits for its retry any more");
     node = node.restart(Server::kill).await;
+    assert_eq!(node.ready(DLQ).await, 5);
+    while next(&mut deliveries).await.0 != b"stay" {}
+    go.send_replace(true);
 
-    // While retries are handed over to the DLQ, and with dead letters in it already.
-    for n in 0..60 {
-        node.publish(&format!("bad-{n}")).await;
-        expected.insert(format!("bad-{n}"));
+    // While messages are handed over to the DLQ.
+    for n in 5..65 {
+        node.publish(&format!("bad-{n}"), &mut expected).await;
     }
-    rig::wait_for("dead letters", async || node.ready(DLQ).await >= 10).await;
+    rig::wait_for("more dead letters", async || node.ready(DLQ).await >= 10).await;
     node = node.restart(Server::stop).await;
 
-    let mut dead = BTreeSet::new();
-    rig::wait_for("all dead letters", async || {
+    let mut missing = expected;
+    let until = Instant::now() + PATIENCE;
+    while !missing.is_empty() {
         while let Some(letter) = take(node.channel().await, DLQ).await {
             assert_eq!(*letter.properties.delivery_mode(), Some(2));
-            dead.insert(String::from_utf8(parse(&letter).original.to_vec()).unwrap());
+            missing.remove(std::str::from_utf8(&parse(&letter).original).unwrap());
         }
-        dead.len() >= expected.len()
-    })
-    .await;
-    assert_eq!(dead, expected);
+        assert!(
+            Instant::now() < until,
+            "not in the DLQ: {missing:?}; {} wait for their retry, {} are in the work queue",
+            node.waiting().await,
+            node.ready(QUEUE).await
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     rig::wait_for("an empty queue", async || node.ready(QUEUE).await == 0).await;
     running.stop().await;
 }

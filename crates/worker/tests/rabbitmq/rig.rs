@@ -69,6 +69,8 @@ impl Rig {
 
     /// The dead letters, once there are this many; they are taken from the queue.
     pub async fn dead_letters(&self, count: usize) -> Vec<BasicGetMessage> {
+        // Asking for messages of a queue that is not there closes the channel.
+        wait_for("the dead-letter queue", async || self.queue(DLQ).await.is_some()).await;
         let until = Instant::now() + PATIENCE;
         let mut letters = Vec::new();
         while letters.len() < count {
