@@ -6,7 +6,6 @@ mod audit;
 mod bodies;
 mod cell;
 mod changes;
-mod claims;
 mod conn;
 mod copy;
 mod counters;
@@ -35,13 +34,12 @@ mod replays;
 mod retention;
 mod rows;
 mod scan;
+mod seam;
 mod series;
 mod session;
-mod sessions;
 mod sources;
 mod stats;
 mod suggest;
-mod tokens;
 mod transfer;
 mod trash;
 mod tries;
@@ -54,14 +52,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
@@ -74,7 +71,6 @@ use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::sqlite::Mode;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
@@ -307,46 +303,6 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        at: Time,
-    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(request.letter, (request, at), |write, asked| {
-                Box::pin(claims::claim(write, asked.0, asked.1))
-            })
-            .await
-    }
-
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(letter, (letter, run, step, at), |write, asked| {
-                Box::pin(claims::advance(write, asked.0, asked.1, asked.2, asked.3))
-            })
-            .await
-    }
-
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(letter, (letter, run, settlement, at), |write, asked| {
-                Box::pin(claims::settle(write, asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
-    }
-
     fn moves(&self) -> Vec<(Move, u64)> {
         self.committed.all()
     }
@@ -369,24 +325,6 @@ impl Store for PostgresStore {
 
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
         self.writer.write_long(1, before, |write, asked| Box::pin(series::prune(write, *asked))).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
-        self.readers.read((), |conn, _| Box::pin(tokens::all(conn))).await
-    }
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
-        self.writer
-            .write(1, (token, by), |write, asked| Box::pin(tokens::add(write, &asked.0, &asked.1)))
-            .await
-    }
-
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
-        self.writer
-            .write(1, (id, by, at), |write, asked| {
-                Box::pin(tokens::revoke(write, asked.0, &asked.1, asked.2))
-            })
-            .await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

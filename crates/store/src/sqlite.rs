@@ -2,7 +2,6 @@
 
 mod audit;
 mod bodies;
-mod claims;
 mod copy;
 mod counters;
 mod decisions;
@@ -26,12 +25,11 @@ mod replays;
 mod retention;
 mod rows;
 mod scan;
+mod seam;
 mod series;
-mod sessions;
 mod sources;
 mod stats;
 mod suggest;
-mod tokens;
 mod transfer;
 mod trash;
 mod tries;
@@ -46,16 +44,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::vtab::array;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
@@ -71,7 +69,6 @@ use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
@@ -125,6 +122,7 @@ impl SqliteStore {
              pragma journal_size_limit = 67108864;",
         )?;
         conn.set_prepared_statement_cache_capacity(128);
+        array::load_module(&conn)?;
         // Plans must not depend on the values bound: SQLite would prepare such a statement anew for each letter.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         migrate::migrate(&mut conn, format)?;
@@ -253,7 +251,7 @@ impl Store for SqliteStore {
     }
 
     async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
-        self.readers.read(incidents::counts).await
+        self.readers.read(|conn| incidents::counts(conn)).await
     }
 
     async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
@@ -274,7 +272,7 @@ impl Store for SqliteStore {
     }
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
-        self.readers.read(bodies::state).await
+        self.readers.read(|conn| bodies::state(conn)).await
     }
 
     async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
@@ -287,7 +285,7 @@ impl Store for SqliteStore {
     }
 
     async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.read(regroup::seen).await
+        self.readers.read(|conn| regroup::seen(conn)).await
     }
 
     async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
@@ -358,34 +356,6 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| operations::skipped(conn, id, limit)).await
     }
 
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        at: Time,
-    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::claim(write, request, at)).await
-    }
-
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::advance(write, letter, run, step, at)).await
-    }
-
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
-    }
-
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
         self.readers.read(move |conn| audit::page(conn, &query)).await
     }
@@ -395,7 +365,7 @@ impl Store for SqliteStore {
     }
 
     async fn events_kept(&self) -> Result<EventsKept, StoreError> {
-        self.readers.read(events::kept).await
+        self.readers.read(|conn| events::kept(conn)).await
     }
 
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
@@ -404,18 +374,6 @@ impl Store for SqliteStore {
 
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
         self.writer.write(1, move |write| series::prune(write, before)).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
-        self.readers.read(tokens::all).await
-    }
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| tokens::add(write, &token, &by)).await
-    }
-
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| tokens::revoke(write, id, &by, at)).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
@@ -455,7 +413,7 @@ impl Store for SqliteStore {
     }
 
     async fn dump(&self) -> Result<String, StoreError> {
-        self.readers.read_within(RECOUNT_MAX, dump::dump).await
+        self.readers.read_within(RECOUNT_MAX, |conn| dump::dump(conn)).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{IncidentId, LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::StoreError;
+use crate::access::Access;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
@@ -22,24 +22,14 @@ use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::retention_store::RetentionStore;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
-use crate::session_store::SessionStore;
 use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    CopyStore
-    + JobStore
-    + RedriveStore
-    + RetentionStore
-    + SessionStore
-    + SourceStore
-    + Send
-    + Sync
-    + std::fmt::Debug
+    Access + CopyStore + JobStore + RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug
 {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
@@ -139,28 +129,6 @@ pub trait Store:
     /// The first letters that an operation could not decide.
     async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError>;
 
-    /// Takes a letter to be put back.
-    async fn claim(&self, request: ClaimRequest, at: Time)
-    -> Result<Result<Claim, ClaimRefused>, StoreError>;
-
-    /// Moves a claim forward: to `sending` before the publish, to `sent` after its confirmation.
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError>;
-
-    /// Ends a claim and moves its letter.
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError>;
-
     /// The audit log, newest first, before a position.
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
 
@@ -174,13 +142,6 @@ pub trait Store:
 
     /// Forgets the minutes of lines before a time, a bounded number at once; says how many points.
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError>;
-
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError>;
-
-    /// Revokes a token; false if there is none that could be.
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError>;
 
     /// Whether a letter could be stored now: writes something and takes it back.
     async fn ready(&self) -> Result<(), StoreError>;

@@ -285,3 +285,8 @@ fn answers(server: &Server) -> bool {
     let url = url(server, "postgres");
     block_on(async move { tokio_postgres::connect(&url, NoTls).await.is_ok() })
 }
+
+/// The tables whose columns the shared operations state, each with those columns.
+pub fn stated_tables() -> Vec<(&'static str, &'static [&'static str])> {
+    crate::engine::TABLES.iter().map(|table| (table.name, table.columns)).collect()
+}

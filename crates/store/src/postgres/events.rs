@@ -19,18 +19,7 @@ use crate::decision::Verb;
 use crate::event::{Event, EventsKept};
 use crate::moves::Move;
 
-/// An event that is about to be written; it gets its id here and its position at the commit.
-#[derive(Default)]
-pub(super) struct NewEvent<'a> {
-    pub at: Time,
-    pub kind: &'static str,
-    pub letter: Option<LetterId>,
-    pub incident: Option<IncidentId>,
-    pub operation: Option<OperationId>,
-    pub job: Option<JobId>,
-    pub actor: Option<&'a str>,
-    pub detail: Option<String>,
-}
+pub(super) use crate::event::NewEvent;
 
 /// What waits for its position.
 #[derive(Default)]

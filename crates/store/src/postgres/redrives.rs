@@ -38,6 +38,7 @@ use crate::redrive::{
     SentLetter, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
+use crate::seam::Tx;
 use freeze::Froze;
 use plan::Judged;
 
@@ -348,7 +349,7 @@ impl RedriveStore for PostgresStore {
     async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError> {
         self.writer
             .write(1, (act, by, at), |write, asked| {
-                Box::pin(async move { audit::note(write, &asked.0, &asked.1, asked.2) })
+                Box::pin(async move { write.add_act(&asked.0, &asked.1, asked.2) })
             })
             .await
     }

@@ -29,19 +29,10 @@ pub(super) use many::{Listed, carry_out_all, hold, move_all};
 /// What a move writes beside the state.
 #[derive(Clone, Copy)]
 pub(super) enum Mark<'a> {
-    Nothing,
     /// The letter ends: how, by whom, why.
-    Ends {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
+    Ends { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
     /// The same for a letter whose copy was out.
-    Delivered {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
+    Delivered { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
     /// The letter waits again: what ended it is taken back.
     Reopens,
     /// The letter was claimed, and will be sent.
@@ -92,7 +83,6 @@ fn count(write: &mut Write, now: Counted, from: Status, at: Time) {
 /// What a mark sets, behind five other binds of which the fifth is the time, and what it binds.
 fn set<'a>(mark: Mark<'a>) -> (&'static str, Vec<Box<dyn ToSql + Sync + Send + 'a>>) {
     match mark {
-        Mark::Nothing => ("", Vec::new()),
         Mark::Ends { strategy, by, notes } => (
             ", resolution_timestamp = $5, resolution_strategy = $6, resolved_by = $7, resolution_notes = $8,
                retention_at = $5",

@@ -36,20 +36,20 @@ use group::Group;
 use request::{Capture, Request, Waiting, Work};
 
 /// What a request works with: the open transaction, and what is written once at its end.
-pub(super) struct Write {
-    pub conn: Conn,
-    pub entropy: Arc<Entropy>,
-    pub failures: Arc<Failures>,
+pub(crate) struct Write {
+    pub(in crate::postgres) conn: Conn,
+    pub(in crate::postgres) entropy: Arc<Entropy>,
+    pub(in crate::postgres) failures: Arc<Failures>,
     /// What became of letters that redrives have out, and letters that were put back without a plan.
-    pub outcomes: Outcomes,
+    pub(in crate::postgres) outcomes: Outcomes,
     /// Letters that came under holds and left them.
-    pub holds: holds::Totals,
+    pub(in crate::postgres) holds: holds::Totals,
     /// Counter changes of the whole transaction.
-    pub tally: Tally,
+    pub(in crate::postgres) tally: Tally,
     /// Changes to what queues hold.
-    pub depths: Depths,
+    pub(in crate::postgres) depths: Depths,
     /// Events, audit entries and lives that get their positions at the end.
-    pub told: Told,
+    pub(in crate::postgres) told: Told,
 }
 
 /// What the lanes share.

@@ -265,7 +265,7 @@ impl Tally {
         self.moves.add(other.moves);
     }
 
-    pub fn flush(self, write: &Write<'_>) -> Result<(), StoreError> {
+    pub fn flush(self, write: &Write) -> Result<(), StoreError> {
         let mut sums: HashMap<&str, Sums> = HashMap::new();
         for (fingerprint, at) in &self.seen {
             sums.entry(fingerprint).or_default().seen_at = Some(*at);
@@ -290,13 +290,13 @@ impl Tally {
         write_flows(write, &self.flows)?;
         self.depths.put(write)?;
         incidents::add_sums(write, sums, self.at)?;
-        if self.letters.is_empty() { Ok(()) } else { words::merge(write.conn) }
+        if self.letters.is_empty() { Ok(()) } else { words::merge(&write.conn) }
     }
 }
 
 /// Writes the minutes, and what they add up to by the hour.
 fn write_flows(
-    write: &Write<'_>,
+    write: &Write,
     flows: &HashMap<(i64, Dimension, String), (i64, i64)>,
 ) -> Result<(), StoreError> {
     let mut change = write.conn.prepare_cached(CHANGE_FLOW)?;

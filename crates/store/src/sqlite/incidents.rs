@@ -43,13 +43,13 @@ insert into incidents (id, state, opened_at, type, error_type, title, template, 
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?3)";
 
 /// Opens an incident together with its fingerprint, and tells of it.
-pub(super) fn open(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+pub(super) fn open(write: &Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     open_unpointed(write, opening)?;
     point(write, opening.grouping, opening.id, opening.at)
 }
 
 /// The same for a fingerprint that is there already and is pointed to it by the caller.
-pub(super) fn open_unpointed(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+pub(super) fn open_unpointed(write: &Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     let Opening { id, at, grouping, error_type, class } = opening;
     let parts = &grouping.parts;
     let error_type = if error_type.is_empty() { &parts.error_type } else { *error_type };
@@ -78,7 +78,7 @@ values (?1, ?2, ?3, ?4)";
 
 /// Writes down that a fingerprint belongs to an incident.
 pub(super) fn point(
-    write: &Write<'_>,
+    write: &Write,
     grouping: &Grouping,
     incident: IncidentId,
     at: Time,
@@ -146,7 +146,7 @@ struct Summed {
 }
 
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens, closes or brings back.
-pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
+pub(super) fn add_sums(write: &Write, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
     let mut moved: HashMap<[u8; 16], Summed> = HashMap::new();
     for (fingerprint, Sums { letters, unsettled, seen_at, died_at }) in sums {
         let seen_at = seen_at.unwrap_or_default();
@@ -216,7 +216,7 @@ update incidents
  where id = ?1";
 
 /// Moves an incident and tells of it. A regression voids the fix, so that no later move finds it in force.
-fn change_state(write: &Write<'_>, id: IncidentId, change: &Change<'_>, at: Time) -> Result<(), StoreError> {
+fn change_state(write: &Write, id: IncidentId, change: &Change<'_>, at: Time) -> Result<(), StoreError> {
     let Change { from, to, title, by, text } = *change;
     write.conn.prepare_cached(CHANGE_STATE)?.execute((id.bytes(), from.name(), to.name()))?;
     if to == IncidentState::Regressed {

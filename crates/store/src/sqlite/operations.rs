@@ -26,7 +26,7 @@ insert into operations (id, action, state, actor, reason, filter, expected, open
        request, floor_ms)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
-pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
+pub(super) fn open(write: &Write, operation: &NewOperation) -> Result<(), StoreError> {
     let decision = &operation.decision;
     write.conn.prepare_cached(OPEN)?.execute((
         operation.id.bytes(),
@@ -90,8 +90,8 @@ values (?1, ?2, ?3, ?4)
 on conflict (operation, letter) do nothing";
 
 /// Takes down the next chunk in order of death, from where the last one ended.
-pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, StoreError> {
-    let conn = write.conn;
+pub(super) fn freeze(write: &Write, id: OperationId) -> Result<Operation, StoreError> {
+    let conn = &write.conn;
     let operation = expect(conn, id)?;
     if operation.state != OperationState::Freezing {
         return Ok(operation);
@@ -137,12 +137,7 @@ const ASKED_BY: &str = "select role, request from operations where id = ?1";
 
 /// Puts an operation on record with the number of letters that were found, in the commit that decides whether it is
 /// carried out: the log never shows a decision that was refused as one that was taken.
-fn record(
-    write: &Write<'_>,
-    operation: &Operation,
-    state: OperationState,
-    count: u64,
-) -> Result<(), StoreError> {
+fn record(write: &Write, operation: &Operation, state: OperationState, count: u64) -> Result<(), StoreError> {
     let (role, request): (Option<String>, Option<String>) = write
         .conn
         .prepare_cached(ASKED_BY)?
@@ -281,9 +276,8 @@ select ordinal, letter, life
  limit ?3";
 
 /// Decides the next chunk; a letter that cannot be decided is skipped with the reason.
-pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<Operation, StoreError> {
-    let conn = write.conn;
-    let operation = expect(conn, id)?;
+pub(super) fn work(write: &mut Write, id: OperationId, at: Time) -> Result<Operation, StoreError> {
+    let operation = expect(&write.conn, id)?;
     if operation.state != OperationState::Working {
         return Ok(operation);
     }
@@ -299,7 +293,8 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         holds::open_for(write, id)?;
     }
     let decided = operation.done + operation.skipped;
-    let chunk: Vec<(i64, [u8; 16], u32)> = conn
+    let chunk: Vec<(i64, [u8; 16], u32)> = write
+        .conn
         .prepare_cached(UNDECIDED)?
         .query_map((id.bytes(), decided as i64, limits::DECISION_ROWS_PER_WRITE as i64), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -316,20 +311,22 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
             None => done += 1,
             Some(_) => skipped += 1,
         }
-        conn.prepare_cached("update selections set outcome = ?3 where operation = ?1 and ordinal = ?2")?
+        write
+            .conn
+            .prepare_cached("update selections set outcome = ?3 where operation = ?1 and ordinal = ?2")?
             .execute((id.bytes(), ordinal, outcome.unwrap_or_else(|| "done".into())))?;
     }
     doors::leave(write, at)?;
     let finished = decided + done + skipped >= operation.total;
     let state = if finished { OperationState::Done } else { OperationState::Working };
-    conn.prepare_cached(
+    write.conn.prepare_cached(
         "update operations set done = done + ?2, skipped = skipped + ?3, state = ?4, finished_at = ?5 where id = ?1",
     )?
     .execute((id.bytes(), done as i64, skipped as i64, state.name(), finished.then_some(at.ms())))?;
     if finished && operation.verb == Verb::Hold {
         holds::placed(write, id)?;
     }
-    expect(conn, id)
+    expect(&write.conn, id)
 }
 
 /// Whether a verb moves what letters hold, so that a chunk may take as long as that is large.
@@ -342,7 +339,7 @@ const fn moves_content(verb: Verb) -> bool {
 
 /// Returns why the letter was skipped, or nothing if it was decided.
 fn decide_frozen(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     life: u32,
     decision: &Decision,
@@ -364,7 +361,7 @@ fn decide_frozen(
             Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
             Some(_) => {}
         }
-    } else if !holds::stands(write.conn, operation)? {
+    } else if !holds::stands(&write.conn, operation)? {
         return Ok(Some("the hold was released meanwhile".into()));
     }
     match carry_out(write, letter, decision, Some(operation))?.0 {
@@ -396,7 +393,7 @@ update operations
    and opened_at < ?2
 returning id";
 
-pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u64, StoreError> {
+pub(super) fn drop_unfrozen(write: &Write, opened_before: Time) -> Result<u64, StoreError> {
     let (refused, freezing) = (OperationState::Refused, OperationState::Freezing);
     let dropped: Vec<OperationId> = write
         .conn
@@ -406,7 +403,7 @@ pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u6
         })?
         .collect::<Result<_, _>>()?;
     for id in &dropped {
-        let operation = expect(write.conn, *id)?;
+        let operation = expect(&write.conn, *id)?;
         record(write, &operation, refused, operation.total)?;
     }
     Ok(dropped.len() as u64)
@@ -425,8 +422,8 @@ delete from selections
    and ordinal <= (select min(ordinal) - 1 + ?2 from selections where operation = ?1)";
 
 /// Drops a bounded part of a refused list; says whether there was one.
-pub(super) fn drop_chunk(write: &Write<'_>) -> Result<bool, StoreError> {
-    let conn = write.conn;
+pub(super) fn drop_chunk(write: &Write) -> Result<bool, StoreError> {
+    let conn = &write.conn;
     let found: Option<[u8; 16]> =
         conn.prepare_cached(LEFT_OVER)?.query_row([], |row| row.get(0)).optional()?;
     let Some(id) = found else { return Ok(false) };

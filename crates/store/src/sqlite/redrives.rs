@@ -37,6 +37,7 @@ use crate::redrive::{
     SentLetter, Stepped, Taken,
 };
 use crate::redrive_store::RedriveStore;
+use crate::seam::Tx;
 use freeze::Froze;
 use plan::Judged;
 
@@ -262,7 +263,7 @@ impl RedriveStore for SqliteStore {
     }
 
     async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| audit::note(write, &act, &by, at)).await
+        self.writer.write(1, move |write| write.add_act(&act, &by, at)).await
     }
 
     async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError> {

@@ -81,7 +81,6 @@ macro_rules! store_cases {
                 claims::a_claim_goes_forward_one_step_at_a_time,
                 claims::a_confirmed_letter_is_resolved_on_its_evidence,
                 claims::an_unclaimed_letter_waits_and_can_be_claimed_again,
-                claims::an_ended_letter_is_discarded_on_its_evidence,
                 claims::a_claim_is_settled_only_from_steps_that_allow_it,
                 claims::a_death_ends_the_claim,
                 claims::a_letter_that_is_not_pending_cannot_be_claimed,

@@ -30,7 +30,7 @@ select ?1, coalesce(max(ordinal), 0) + 1, ?2, ?3, ?4, ?5
 
 /// Puts an entry at the end of an incident's timeline.
 pub(in crate::sqlite) fn note(
-    write: &Write<'_>,
+    write: &Write,
     incident: IncidentId,
     entry: &Entry<'_>,
 ) -> Result<(), StoreError> {

@@ -29,7 +29,7 @@ select state, unsettled, title, category, fix_at, fix_disproved
  where id = ?1
    and merged_into is null";
 
-fn standing(write: &Write<'_>, id: IncidentId) -> Result<Option<Standing>, StoreError> {
+fn standing(write: &Write, id: IncidentId) -> Result<Option<Standing>, StoreError> {
     let mut statement = write.conn.prepare_cached(STANDING)?;
     let mut found = statement.query([id.bytes()])?;
     let Some(row) = found.next()? else { return Ok(None) };
@@ -44,7 +44,7 @@ fn standing(write: &Write<'_>, id: IncidentId) -> Result<Option<Standing>, Store
 
 /// Moves an incident by something that happened to it; one that was merged into another stays where it is.
 pub(in crate::sqlite) fn happen(
-    write: &Write<'_>,
+    write: &Write,
     id: IncidentId,
     happening: Happening,
     by: Option<&str>,
@@ -60,7 +60,7 @@ pub(in crate::sqlite) fn happen(
 
 /// Does what a person asks for, with the audit entry.
 pub(in crate::sqlite) fn step(
-    write: &Write<'_>,
+    write: &Write,
     id: IncidentId,
     step: &IncidentStep,
     by: &Actor,
@@ -113,7 +113,7 @@ pub(in crate::sqlite) fn step(
 
 const REVISION: &str = "select coalesce(max(revision), 0) from rcas where incident = ?1";
 
-fn revision(write: &Write<'_>, id: IncidentId) -> Result<u32, StoreError> {
+fn revision(write: &Write, id: IncidentId) -> Result<u32, StoreError> {
     Ok(write.conn.prepare_cached(REVISION)?.query_row([id.bytes()], |row| row.get(0))?)
 }
 
@@ -127,7 +127,7 @@ update incidents
  where id = ?1";
 
 fn diagnose(
-    write: &Write<'_>,
+    write: &Write,
     id: IncidentId,
     standing: &Standing,
     analysis: &Analysis,
@@ -177,7 +177,7 @@ insert into fixes (incident, number, kind, reference, fixed_at, author, at, revi
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 fn fix(
-    write: &Write<'_>,
+    write: &Write,
     id: IncidentId,
     standing: &Standing,
     named: &Named<'_>,
@@ -222,7 +222,7 @@ fn fix(
 }
 
 fn close(
-    write: &Write<'_>,
+    write: &Write,
     id: IncidentId,
     standing: &Standing,
     reason: Option<&str>,

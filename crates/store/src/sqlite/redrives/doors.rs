@@ -55,7 +55,7 @@ select id
 
 /// The redrive that a rule has open on the day of a time.
 pub(in crate::sqlite) fn of_rule(
-    write: &Write<'_>,
+    write: &Write,
     rule: &str,
     at: Time,
 ) -> Result<Option<RedriveId>, StoreError> {
@@ -65,7 +65,7 @@ pub(in crate::sqlite) fn of_rule(
 }
 
 /// The redrive that a letter joins: a rule has one a day, an operation is one.
-fn redrive(write: &Write<'_>, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
+fn redrive(write: &Write, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
     let Passage { door, by, reason, governed: _, at } = *passage;
     let minted = || Ok::<_, StoreError>(RedriveId::mint(at, write.entropy.take()?));
     let (id, kind, rule) = match door {
@@ -110,7 +110,7 @@ pub(in crate::sqlite) struct Hall {
 const TOTAL: &str = "select total from redrives where id = ?1";
 
 /// Opens the redrive that a letter joins, for those that follow as well.
-fn enter(write: &mut Write<'_>, passage: &Passage<'_>) -> Result<(), StoreError> {
+fn enter(write: &mut Write, passage: &Passage<'_>) -> Result<(), StoreError> {
     let id = redrive(write, passage)?;
     let last = write.conn.prepare_cached(TOTAL)?.query_row([id.bytes()], |row| row.get(0))?;
     let is_alone = matches!(passage.door, Door::Single) && passage.governed.is_none();
@@ -124,7 +124,7 @@ update redrives
  where id = ?1";
 
 /// Writes down how many have joined. Whoever puts many letters back calls it after the last of them.
-pub(in crate::sqlite) fn leave(write: &mut Write<'_>, at: Time) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn leave(write: &mut Write, at: Time) -> Result<(), StoreError> {
     if let Some(hall) = write.hall.take() {
         write.conn.prepare_cached(JOIN)?.execute((hall.redrive.bytes(), at.ms(), hall.joined as i64))?;
         if !hall.is_alone {
@@ -142,7 +142,7 @@ select ?1, ?2, id, life, ?6, iif(aggregate is null, null, source || char(31) || 
 
 /// Writes down that a letter was put back with its job. All letters of a request go through one door.
 pub(in crate::sqlite) fn record(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     passage: &Passage<'_>,
 ) -> Result<RedriveId, StoreError> {
@@ -182,7 +182,7 @@ values (?1, ?2, ?3, ?4, ?5, 1, ?6, ?4)";
 /// Puts a single retry under the RCA of its incident: the incident moves with it, and the redrive is tended to its end as
 /// that of a plan. Says which group the letter is in.
 fn govern(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     cause: &LetterCause,
     passage: &Passage<'_>,
@@ -221,7 +221,7 @@ select l.id, l.life, ?2, ?3, ?4,
 
 /// Claims a letter for a run, and with it its lane.
 fn claim(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     run: RedriveId,
     step: ClaimStep,
@@ -251,7 +251,7 @@ do update set number = number + 1";
 /// Claims a letter for a run, and answers with the idempotency key it is sent under. A claim with a lease is a new send,
 /// so its key has the next number; a job is put back in this commit, and nobody is shown its key.
 pub(super) fn hold(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     run: RedriveId,
     step: ClaimStep,

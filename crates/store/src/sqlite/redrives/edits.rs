@@ -27,7 +27,7 @@ returning number";
 
 /// Keeps a changed copy whose body is packed already.
 pub(super) fn add(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     edit: &Edit,
     packed: &[u8],

@@ -36,8 +36,8 @@ pub(super) enum Froze {
 }
 
 /// Takes down the next chunk.
-pub(super) fn freeze(write: &Write<'_>, id: RedriveId) -> Result<Froze, StoreError> {
-    let conn = write.conn;
+pub(super) fn freeze(write: &Write, id: RedriveId) -> Result<Froze, StoreError> {
+    let conn = &write.conn;
     let run = row::expect(conn, id)?;
     if run.frozen || run.state() != RunState::Planning {
         return Ok(Froze::Complete);

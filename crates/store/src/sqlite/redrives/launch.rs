@@ -18,8 +18,8 @@ use crate::audit::Actor;
 use crate::redrive::{GroupVerdict, Launch, Launched, RunStep, Stepped, first_shut};
 
 /// Launches a plan, or says why not.
-pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Result<Launched, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(Launched::Unknown) };
+pub(super) fn launch(write: &Write, id: RedriveId, launch: &Launch) -> Result<Launched, StoreError> {
+    let Some(run) = row::find(&write.conn, id)? else { return Ok(Launched::Unknown) };
     let goes = run.count(Outcome::Waiting);
     let with_canary = launch.options.canary > 0 && goes > u64::from(launch.options.canary);
     let action = if with_canary { RunAction::LaunchWithCanary } else { RunAction::Launch };
@@ -28,7 +28,7 @@ pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Resul
         return Ok(Launched::CountMismatch(goes));
     }
     if launch.break_glass.is_none()
-        && let Some((shut, incident)) = shut(write.conn, id)?
+        && let Some((shut, incident)) = shut(&write.conn, id)?
     {
         return Ok(Launched::Shut(shut, incident));
     }
@@ -37,7 +37,7 @@ pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Resul
         mark_canaries(write, id, launch.options.canary)?;
     }
     let (by, text) = (Some(launch.by.name.as_str()), id.to_string());
-    for (incident, passed) in going(write.conn, id)? {
+    for (incident, passed) in going(&write.conn, id)? {
         write
             .conn
             .prepare_cached("update incidents set redriven_at = ?2 where id = ?1")?
@@ -48,7 +48,7 @@ pub(super) fn launch(write: &Write<'_>, id: RedriveId, launch: &Launch) -> Resul
             incidents::happen(write, incident, Happening::Launched, by, launch.at)?;
         }
     }
-    let run = row::expect(write.conn, id)?;
+    let run = row::expect(&write.conn, id)?;
     let reason = run.redrive.reason.as_deref();
     record(write, &run, &launch.by, "redrive", launch.count, reason, launch.at)?;
     if let Some(why) = &launch.break_glass {
@@ -65,7 +65,7 @@ update redrives
        actor = ?14, role = ?15
  where id = ?1";
 
-fn start(write: &Write<'_>, id: RedriveId, launch: &Launch, next: RunState) -> Result<(), StoreError> {
+fn start(write: &Write, id: RedriveId, launch: &Launch, next: RunState) -> Result<(), StoreError> {
     let Options {
         pace,
         batch_size,
@@ -126,7 +126,7 @@ select t.ordinal, l.type
  order by t.rank, t.ordinal
  limit ?2";
 
-fn mark_canaries(write: &Write<'_>, id: RedriveId, count: u32) -> Result<(), StoreError> {
+fn mark_canaries(write: &Write, id: RedriveId, count: u32) -> Result<(), StoreError> {
     let heads: Vec<(i64, String)> = write
         .conn
         .prepare_cached(HEADS)?
@@ -144,7 +144,7 @@ fn mark_canaries(write: &Write<'_>, id: RedriveId, count: u32) -> Result<(), Sto
 
 /// Writes the audit entry of something that a person did to a redrive.
 fn record(
-    write: &Write<'_>,
+    write: &Write,
     run: &Run,
     by: &Actor,
     action: &str,
@@ -159,7 +159,7 @@ fn record(
         action,
         letter: None,
         operation: None,
-        incident: only_incident(write.conn, run.redrive.id)?,
+        incident: only_incident(&write.conn, run.redrive.id)?,
         redrive: Some(run.redrive.id),
         filter,
         count,
@@ -170,13 +170,13 @@ fn record(
 
 /// Does what a person asks of a run, if its state allows it.
 pub(super) fn step(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     step: &RunStep,
     by: &Actor,
     at: Time,
 ) -> Result<Stepped, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(Stepped::Unknown) };
+    let Some(run) = row::find(&write.conn, id)? else { return Ok(Stepped::Unknown) };
     let refused = Ok(Stepped::Refused(run.state()));
     let who = Some(by.name.as_str());
     let (action, reason) = match step {
@@ -191,7 +191,7 @@ pub(super) fn step(
             let action = if passed { RunAction::Resume } else { RunAction::ResumeCanary };
             let Some(next) = run.state().after(action) else { return refused };
             if run.redrive.break_glass.is_none()
-                && let Some((shut, incident)) = shut(write.conn, id)?
+                && let Some((shut, incident)) = shut(&write.conn, id)?
             {
                 return Ok(Stepped::Shut(shut, incident));
             }
@@ -217,7 +217,7 @@ pub(super) fn step(
     };
     let left = run.count(Outcome::Waiting);
     record(write, &run, by, action, left, reason.as_deref(), at)?;
-    Ok(Stepped::Done(Box::new(row::expect(write.conn, id)?.redrive)))
+    Ok(Stepped::Done(Box::new(row::expect(&write.conn, id)?.redrive)))
 }
 
 const UNMARK_ENDED: &str = "
@@ -228,7 +228,7 @@ update redrive_letters
    and outcome not in (?2, ?3, ?4)";
 
 /// Canaries that came to an end have said what they had to: others take their place.
-pub(super) fn renew_canaries(write: &Write<'_>, run: &Run) -> Result<(), StoreError> {
+pub(super) fn renew_canaries(write: &Write, run: &Run) -> Result<(), StoreError> {
     let id = run.redrive.id;
     let [waiting, out, sent] = [Outcome::Waiting, Outcome::Out, Outcome::Sent];
     write.conn.prepare_cached(UNMARK_ENDED)?.execute((
@@ -243,13 +243,7 @@ pub(super) fn renew_canaries(write: &Write<'_>, run: &Run) -> Result<(), StoreEr
 }
 
 /// Lets a run go on: what failed before is forgiven, and canaries have their time anew.
-fn resume(
-    write: &Write<'_>,
-    run: &Run,
-    next: RunState,
-    by: Option<&str>,
-    at: Time,
-) -> Result<(), StoreError> {
+fn resume(write: &Write, run: &Run, next: RunState, by: Option<&str>, at: Time) -> Result<(), StoreError> {
     let id = run.redrive.id;
     write
         .conn
@@ -260,7 +254,7 @@ fn resume(
     if next == RunState::Canary {
         renew_canaries(write, run)?;
     }
-    for (incident, passed) in going(write.conn, id)? {
+    for (incident, passed) in going(&write.conn, id)? {
         if passed == Passed::Governed {
             incidents::happen(write, incident, Happening::Launched, by, at)?;
         }
@@ -268,7 +262,7 @@ fn resume(
     tell(write, run, "redrive.resumed", by, at)
 }
 
-fn set_pace(write: &Write<'_>, id: RedriveId, pace: Pace, at: Time) -> Result<(), StoreError> {
+fn set_pace(write: &Write, id: RedriveId, pace: Pace, at: Time) -> Result<(), StoreError> {
     write.conn.prepare_cached("update redrives set pace = ?2, updated_at = ?3 where id = ?1")?.execute((
         id.bytes(),
         pace.per_minute(),
@@ -279,7 +273,7 @@ fn set_pace(write: &Write<'_>, id: RedriveId, pace: Pace, at: Time) -> Result<()
 
 /// Moves a run into a state that the machine gave.
 pub(super) fn set_state(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     state: RunState,
     why: Option<&str>,
@@ -294,7 +288,7 @@ pub(super) fn set_state(
 
 /// Puts something that happened to a launched run into the timelines of its incidents.
 pub(super) fn tell_incidents(
-    write: &Write<'_>,
+    write: &Write,
     run: &Run,
     kind: &str,
     by: Option<&str>,
@@ -304,7 +298,7 @@ pub(super) fn tell_incidents(
         return Ok(());
     }
     let text = run.redrive.id.to_string();
-    for (incident, _) in going(write.conn, run.redrive.id)? {
+    for (incident, _) in going(&write.conn, run.redrive.id)? {
         incidents::note(write, incident, &Entry { at, kind, by, text: Some(&text) })?;
     }
     Ok(())

@@ -15,7 +15,7 @@ values (?1, ?2, ?3, ?4, ?5)
     on conflict (redrive, minute)
     do update set sent = sent + excluded.sent, good = good + excluded.good, bad = bad + excluded.bad";
 
-pub(super) fn add(write: &Write<'_>, redrive: RedriveId, did: Did, at: Time) -> Result<(), StoreError> {
+pub(super) fn add(write: &Write, redrive: RedriveId, did: Did, at: Time) -> Result<(), StoreError> {
     if did == Did::default() {
         return Ok(());
     }

@@ -41,7 +41,7 @@ pub(super) struct Opening<'a> {
 }
 
 /// Writes the row of a redrive unless it is there.
-pub(super) fn add(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+pub(super) fn add(write: &Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     let options = opening.options;
     write.conn.prepare_cached(OPEN)?.execute(rusqlite::params![
         opening.id.bytes(),
@@ -73,7 +73,7 @@ pub(super) fn add(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreE
 }
 
 /// Opens a redrive; letters that were named are taken down at once, those of them that wait in that life.
-pub(super) fn open(write: &Write<'_>, redrive: &NewRedrive) -> Result<(), StoreError> {
+pub(super) fn open(write: &Write, redrive: &NewRedrive) -> Result<(), StoreError> {
     let (filter, named) = match &redrive.selection {
         Selection::Filter(filter) => (filter.to_string(), None),
         Selection::Letters(letters) => (String::new(), Some(letters)),
@@ -96,7 +96,7 @@ pub(super) fn open(write: &Write<'_>, redrive: &NewRedrive) -> Result<(), StoreE
     let Some(named) = named else { return Ok(()) };
     let mut found = Vec::with_capacity(named.len());
     for (letter, life) in named {
-        found.extend(named_letter(write.conn, *letter, *life)?);
+        found.extend(named_letter(&write.conn, *letter, *life)?);
     }
     found.sort_by_key(|candidate| (candidate.died_at, candidate.id));
     // Somebody may have named one twice.
@@ -181,7 +181,7 @@ pub(super) struct List {
 
 /// Takes letters down, in the order of their deaths.
 pub(super) struct Lister<'w> {
-    write: &'w Write<'w>,
+    write: &'w Write,
     add_letter: CachedStatement<'w>,
     has_lane: CachedStatement<'w>,
     redrive: RedriveId,
@@ -226,7 +226,7 @@ select f.incident, i.fix_at
 
 impl<'w> Lister<'w> {
     pub fn new(
-        write: &'w Write<'w>,
+        write: &'w Write,
         list: &List,
         prioritization: Prioritization,
     ) -> Result<Lister<'w>, StoreError> {
@@ -259,7 +259,7 @@ impl<'w> Lister<'w> {
 
     /// Takes one letter down, unless it is on the list: one that dies meanwhile is met again and stays as it was.
     pub fn add(&mut self, candidate: &Candidate) -> Result<(), StoreError> {
-        let conn = self.write.conn;
+        let conn = &self.write.conn;
         let may_be_listed = candidate.updated_at >= self.opened_at.ms();
         if may_be_listed && conn.prepare_cached(IS_LISTED)?.exists((candidate.id, self.redrive.bytes()))? {
             return Ok(());
@@ -324,7 +324,7 @@ impl<'w> Lister<'w> {
 
     /// Writes what was counted meanwhile.
     pub fn finish(self) -> Result<(), StoreError> {
-        let conn = self.write.conn;
+        let conn = &self.write.conn;
         let mut join = conn.prepare_cached(JOIN_GROUP)?;
         for (number, Joined { key, letters, body_missing }) in &self.joined {
             let (incident, source, subscriber, died, _) = key;

@@ -80,7 +80,7 @@ update redrive_letters
 
 impl Shifts {
     /// Moves one letter; false if it does not stand as the caller saw it.
-    pub fn shift(&mut self, write: &Write<'_>, row: &Listed, turn: &Turn<'_>) -> Result<bool, StoreError> {
+    pub fn shift(&mut self, write: &Write, row: &Listed, turn: &Turn<'_>) -> Result<bool, StoreError> {
         let evidence: Option<String> =
             turn.evidence.map(|text| text.chars().take(limits::OUTCOME_REASON_CHARS_MAX).collect());
         let moved = write.conn.prepare_cached(SHIFT)?.execute((
@@ -129,7 +129,7 @@ impl Shifts {
     }
 
     /// Writes the counts. A single retry of a job ends here, with its letter.
-    pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+    pub fn flush(self, write: &Write, at: Time) -> Result<(), StoreError> {
         for (redrive, Shift { by, marks, did }) in self.runs {
             let [
                 waiting,
@@ -215,7 +215,7 @@ update redrive_letters
                    limit 1)";
 
 /// The next letter of the lane may go.
-fn advance(write: &Write<'_>, row: &Listed, lane: &str) -> Result<(), StoreError> {
+fn advance(write: &Write, row: &Listed, lane: &str) -> Result<(), StoreError> {
     let waiting = Outcome::Waiting.name();
     write.conn.prepare_cached(ADVANCE)?.execute((row.redrive.bytes(), lane, row.ordinal, waiting))?;
     Ok(())
@@ -237,7 +237,7 @@ update redrive_letters
 /// The rest of the lane does not go. What is more than `most` is seen to when the run is tended: nothing of it can go
 /// meanwhile, because the lane has no head.
 fn block(
-    write: &Write<'_>,
+    write: &Write,
     row: &Listed,
     lane: &str,
     why: &str,
@@ -268,7 +268,7 @@ select redrive, ordinal, outcome, lane, grp
 
 /// The newest run that may have this life of a letter out there, and the group it is in.
 fn newest(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     life: u32,
     may: impl Fn(Outcome) -> bool,
@@ -294,7 +294,7 @@ const LIFE: &str = "select life from dead_letter_queue where id = ?1";
 
 /// A letter that was out came to its end by another door than its run: its claim is answered, its outcome moves.
 pub(in crate::sqlite) fn left(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     to: Outcome,
     evidence: &str,
@@ -316,7 +316,7 @@ pub(in crate::sqlite) fn left(
 /// The incident regresses with this commit if the letter went alone, which disproves the fix at once, or if the run has
 /// ended and cannot tell its incident any more.
 pub(in crate::sqlite) fn relapse(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     life: u32,
     incident: IncidentId,
@@ -393,7 +393,7 @@ select r.kind, r.actor
 /// How a letter that is out comes to be resolved, and by whom: the person or the rule whose redrive it is. Nothing if no
 /// redrive has it.
 pub(in crate::sqlite) fn decided_by(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
 ) -> Result<Option<(Strategy, String)>, StoreError> {
     let found: Option<(String, String)> = write

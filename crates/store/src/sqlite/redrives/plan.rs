@@ -109,12 +109,12 @@ pub(super) enum Judged {
 
 /// Writes the verdicts down.
 pub(super) fn judge(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     verdicts: &[(u32, GroupVerdict)],
     at: Time,
 ) -> Result<Judged, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(Judged::NoPlan) };
+    let Some(run) = row::find(&write.conn, id)? else { return Ok(Judged::NoPlan) };
     if !run.frozen || !matches!(run.state(), RunState::Planning | RunState::Planned) {
         return Ok(Judged::NoPlan);
     }
@@ -166,8 +166,8 @@ update redrive_letters
 
 /// Goes through the next rows of a list and sets what the verdicts make of each; says where it ended, nothing at the end.
 /// What is behind a refused letter of the same lane must not overtake it.
-pub(super) fn refuse_chunk(write: &Write<'_>, id: RedriveId, after: u64) -> Result<Option<u64>, StoreError> {
-    let conn = write.conn;
+pub(super) fn refuse_chunk(write: &Write, id: RedriveId, after: u64) -> Result<Option<u64>, StoreError> {
+    let conn = &write.conn;
     // Whoever judged it at the same time may have launched it: rows of a run are not for verdicts to move.
     if !row::find(conn, id)?.is_some_and(|run| is_judged(&run)) {
         return Ok(None);
@@ -220,12 +220,12 @@ fn goes(verdict: &str) -> bool {
 
 /// Keeps the plan as it is shown; from here on it can be launched.
 pub(super) fn keep(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     plan: &str,
     at: Time,
 ) -> Result<Option<Redrive>, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(None) };
+    let Some(run) = row::find(&write.conn, id)? else { return Ok(None) };
     if !run.frozen {
         return Ok(None);
     }
@@ -239,12 +239,12 @@ pub(super) fn keep(
     if is_news && let Some(kind) = next.event() {
         tell(write, &run, kind, Some(&run.redrive.by.name), at)?;
     }
-    Ok(Some(row::expect(write.conn, id)?.redrive))
+    Ok(Some(row::expect(&write.conn, id)?.redrive))
 }
 
 /// Tells of a redrive; its incident goes with it if there is only one.
 pub(super) fn tell(
-    write: &Write<'_>,
+    write: &Write,
     run: &Run,
     kind: &'static str,
     by: Option<&str>,
@@ -255,7 +255,7 @@ pub(super) fn tell(
     let event = NewEvent {
         at,
         kind,
-        incident: only_incident(write.conn, id)?,
+        incident: only_incident(&write.conn, id)?,
         actor: by,
         detail: Some(detail.to_string()),
         ..NewEvent::default()
@@ -301,14 +301,14 @@ delete from redrive_letters
    and ordinal <= (select min(ordinal) - 1 + ?2 from redrive_letters where redrive = ?1)";
 
 /// Drops a bounded part of a list that came to nothing; says whether there may be more.
-pub(super) fn drop_list(write: &Write<'_>, id: RedriveId) -> Result<bool, StoreError> {
+pub(super) fn drop_list(write: &Write, id: RedriveId) -> Result<bool, StoreError> {
     let limit = limits::FREEZE_ROWS_PER_WRITE;
     Ok(write.conn.prepare_cached(DROP_CHUNK)?.execute((id.bytes(), limit as i64))? == limit)
 }
 
 /// Drops a bounded part of the oldest plan that is overdue. Says how many plans ended with it, nothing if there is none.
-pub(super) fn drop_chunk(write: &Write<'_>, overdue: Overdue) -> Result<Option<u64>, StoreError> {
-    let conn = write.conn;
+pub(super) fn drop_chunk(write: &Write, overdue: Overdue) -> Result<Option<u64>, StoreError> {
+    let conn = &write.conn;
     let sql = match overdue {
         Overdue::Unlaunched(_) => UNLAUNCHED,
         Overdue::Abandoned(_) => ABANDONED,

@@ -23,8 +23,8 @@ use crate::decision::OperationState;
 use crate::redrive::Redrive;
 
 /// Moves a run on as far as it goes by itself, and says how it stands.
-pub(super) fn tend(write: &Write<'_>, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(None) };
+pub(super) fn tend(write: &Write, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError> {
+    let Some(run) = row::find(&write.conn, id)? else { return Ok(None) };
     match run.state() {
         RunState::Planning | RunState::Planned | RunState::Done => return Ok(Some(run.redrive)),
         RunState::Cancelled => {
@@ -36,16 +36,16 @@ pub(super) fn tend(write: &Write<'_>, id: RedriveId, at: Time) -> Result<Option<
             }
         }
     }
-    Ok(row::find(write.conn, id)?.map(|run| run.redrive))
+    Ok(row::find(&write.conn, id)?.map(|run| run.redrive))
 }
 
 /// Stops a run whose gate has shut, or whose letters fail too often; says whether it did.
-fn stopped(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreError> {
+fn stopped(write: &Write, run: &Run, at: Time) -> Result<bool, StoreError> {
     let Some(next) = run.state().after(RunAction::Stop) else { return Ok(false) };
     let id = run.redrive.id;
     let gate = match run.redrive.break_glass {
         Some(_) => None,
-        None => shut(write.conn, id)?,
+        None => shut(&write.conn, id)?,
     };
     let rule = run.redrive.options.stop;
     let why = match gate {
@@ -60,14 +60,14 @@ fn stopped(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreError> {
     set_state(write, id, next, Some(&why), at)?;
     tell_incidents(write, run, "redrive_stopped", None, at)?;
     tell(write, run, "redrive.stopped", None, at)?;
-    for incident in relapsed(write.conn, run)? {
+    for incident in relapsed(&write.conn, run)? {
         incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
     }
     Ok(true)
 }
 
 /// Whether the rest of a run may go on: its canaries succeeded, now or before, or it has none.
-fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreError> {
+fn passed_canary(write: &Write, run: &Run, at: Time) -> Result<bool, StoreError> {
     let Some(next) = run.state().after(RunAction::PassCanary) else { return Ok(true) };
     let options = run.redrive.options;
     let why = match judge(&run.redrive.canaries, options.canary_assumed) {
@@ -75,7 +75,7 @@ fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreEr
         // All of them moved before their turn: nothing is verified yet.
         CanaryVerdict::Renew => {
             renew_canaries(write, run)?;
-            let renewed = row::expect(write.conn, run.redrive.id)?;
+            let renewed = row::expect(&write.conn, run.redrive.id)?;
             return if renewed.redrive.canaries.values().all(|letters| *letters == 0) {
                 pass(write, run, next, at)
             } else {
@@ -98,7 +98,7 @@ fn passed_canary(write: &Write<'_>, run: &Run, at: Time) -> Result<bool, StoreEr
     Ok(false)
 }
 
-fn pass(write: &Write<'_>, run: &Run, next: RunState, at: Time) -> Result<bool, StoreError> {
+fn pass(write: &Write, run: &Run, next: RunState, at: Time) -> Result<bool, StoreError> {
     write
         .conn
         .prepare_cached("update redrives set state = ?2, canary_passed = 1, updated_at = ?3 where id = ?1")?
@@ -107,23 +107,23 @@ fn pass(write: &Write<'_>, run: &Run, next: RunState, at: Time) -> Result<bool, 
 }
 
 /// Finds that all were sent, and that nothing is under way any more.
-fn finish(write: &Write<'_>, id: RedriveId, at: Time) -> Result<(), StoreError> {
-    block_rest(write, &row::expect(write.conn, id)?, at)?;
-    let run = row::expect(write.conn, id)?;
+fn finish(write: &Write, id: RedriveId, at: Time) -> Result<(), StoreError> {
+    block_rest(write, &row::expect(&write.conn, id)?, at)?;
+    let run = row::expect(&write.conn, id)?;
     let (waiting, out) = (run.count(Outcome::Waiting), run.count(Outcome::Out));
     if waiting + out > 0 {
         return Ok(());
     }
     if let Some(next) = run.state().after(RunAction::AllSent) {
         set_state(write, id, next, None, at)?;
-        for (incident, passed) in going(write.conn, id)? {
-            if passed == Passed::Governed && !has_others(write.conn, incident, id, Others::Sending)? {
+        for (incident, passed) in going(&write.conn, id)? {
+            if passed == Passed::Governed && !has_others(&write.conn, incident, id, Others::Sending)? {
                 incidents::happen(write, incident, Happening::AllSent, None, at)?;
             }
         }
     }
-    let run = row::expect(write.conn, id)?;
-    if run.count(Outcome::Sent) > 0 || is_joined(write.conn, &run, at)? {
+    let run = row::expect(&write.conn, id)?;
+    if run.count(Outcome::Sent) > 0 || is_joined(&write.conn, &run, at)? {
         return Ok(());
     }
     let Some(next) = run.state().after(RunAction::Finish) else { return Ok(()) };
@@ -174,7 +174,7 @@ update redrive_letters
 
 /// What waits when nothing can go any more waits behind a letter of which nobody knows, of this run or another: that does not
 /// hold up the end.
-fn block_rest(write: &Write<'_>, run: &Run, at: Time) -> Result<(), StoreError> {
+fn block_rest(write: &Write, run: &Run, at: Time) -> Result<(), StoreError> {
     let id = run.redrive.id;
     let stuck = run.state().claims()
         && run.count(Outcome::Waiting) > 0
@@ -190,7 +190,7 @@ fn block_rest(write: &Write<'_>, run: &Run, at: Time) -> Result<(), StoreError> 
 
 /// Ends the next letters of a run that wait; says where it came to, nothing if that was the last.
 fn end_waiting(
-    write: &Write<'_>,
+    write: &Write,
     id: RedriveId,
     after: i64,
     to: Outcome,
@@ -215,18 +215,13 @@ fn end_waiting(
 
 /// Ends what waits of a cancelled run, a part at a time, and the run once nothing of it is out; says where it came to,
 /// nothing at the end.
-pub(super) fn wind_up(
-    write: &Write<'_>,
-    id: RedriveId,
-    after: i64,
-    at: Time,
-) -> Result<Option<i64>, StoreError> {
+pub(super) fn wind_up(write: &Write, id: RedriveId, after: i64, at: Time) -> Result<Option<i64>, StoreError> {
     let waits = write
         .conn
         .prepare_cached("select 1 from redrives where id = ?1 and waiting > 0")?
         .exists([id.bytes()])?;
     let more = if waits { end_waiting(write, id, after, Outcome::Cancelled, None, at)? } else { None };
-    let run = row::expect(write.conn, id)?;
+    let run = row::expect(&write.conn, id)?;
     let out = run.count(Outcome::Out) + run.count(Outcome::Sent);
     if more.is_none() && out == 0 && run.redrive.finished_at.is_none() {
         close(write, &run, at)?;
@@ -235,7 +230,7 @@ pub(super) fn wind_up(
 }
 
 /// Writes down that a run is over; its incidents hear how it went.
-fn close(write: &Write<'_>, run: &Run, at: Time) -> Result<(), StoreError> {
+fn close(write: &Write, run: &Run, at: Time) -> Result<(), StoreError> {
     let id = run.redrive.id;
     write
         .conn
@@ -244,14 +239,14 @@ fn close(write: &Write<'_>, run: &Run, at: Time) -> Result<(), StoreError> {
     if run.redrive.launched_at.is_none() {
         return Ok(());
     }
-    let relapsed = relapsed(write.conn, run)?;
-    for (incident, passed) in going(write.conn, id)? {
+    let relapsed = relapsed(&write.conn, run)?;
+    for (incident, passed) in going(&write.conn, id)? {
         if passed != Passed::Governed {
             continue;
         }
         if relapsed.contains(&incident) {
             incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
-        } else if !has_others(write.conn, incident, id, Others::Any)? {
+        } else if !has_others(&write.conn, incident, id, Others::Any)? {
             incidents::happen(write, incident, Happening::RunEnded, None, at)?;
         }
     }

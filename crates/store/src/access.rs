@@ -1,13 +1,15 @@
-//! The part of the seam for people who look at pages: who is signed in, with which token, and until when.
+//! Access: tokens, and who is signed in with which of them until when.
 //!
-//! Neither the cookie nor the token is ever kept, only their hashes. Whether the token is still in force is not asked
-//! here: whoever lets somebody in asks for that every time.
+//! Neither cookies nor tokens are ever kept, only their hashes. Whether the token of a session is still in force is not
+//! asked here: whoever lets somebody in asks for that every time.
 
 use async_trait::async_trait;
+use lazaret_core::id::TokenId;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::token::StoredToken;
 
 /// A browser that somebody signed in with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,9 +22,16 @@ pub struct StoredSession {
     pub expires_at: Time,
 }
 
-/// What a store does for sessions. Every `Store` is one.
+/// What a store does for tokens and sessions. Every `Store` is one.
 #[async_trait]
-pub trait SessionStore: Send + Sync {
+pub trait Access: Send + Sync {
+    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
+
+    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError>;
+
+    /// Revokes a token; false if there is none that could be.
+    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError>;
+
     /// Begins a session and writes the audit entry, together. Of too many sessions of one token the oldest ends.
     async fn add_session(&self, session: StoredSession, by: Actor) -> Result<(), StoreError>;
 
