@@ -1,6 +1,8 @@
 //! Operations that are written once, over the seam. What the two databases do apart stays in `sqlite` and `postgres`.
 
 mod access;
+pub(crate) mod incidents;
+pub(crate) mod redrives;
 mod sessions;
 mod tokens;
 
@@ -9,4 +11,14 @@ use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 2] = [sessions::SESSIONS, tokens::TOKENS];
+pub(crate) const TABLES: [Table; 9] = [
+    incidents::FIXES,
+    incidents::INCIDENTS,
+    incidents::RCAS,
+    incidents::TIMELINE,
+    redrives::EDITS,
+    redrives::row::REDRIVES,
+    redrives::row::REDRIVE_LETTERS,
+    sessions::SESSIONS,
+    tokens::TOKENS,
+];

@@ -14,7 +14,7 @@ mod dump;
 mod events;
 mod extract;
 mod failure;
-mod filter;
+pub(crate) mod filter;
 mod holds;
 mod incidents;
 mod insert;
@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -63,7 +63,6 @@ use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
@@ -178,18 +177,6 @@ impl Store for PostgresStore {
 
     async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
         self.readers.snapshot(query, |conn, asked| Box::pin(series::lines(conn, asked))).await
-    }
-
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
-        self.readers.snapshot(query, |conn, asked| Box::pin(incidents::page(conn, asked))).await
-    }
-
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
-        self.readers.read((), |conn, ()| Box::pin(incidents::counts(conn))).await
-    }
-
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
-        self.readers.snapshot(id, |conn, asked| Box::pin(incidents::detail(conn, *asked))).await
     }
 
     async fn suggest(

@@ -14,15 +14,16 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use lazaret_core::id::LetterId;
+use lazaret_core::id::{IncidentId, LetterId, RedriveId};
+use lazaret_core::redrive::Outcome;
+use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::{Act, Actor, NewEntry};
 use crate::event::NewEvent;
-use lazaret_core::time::Time;
 
 pub(crate) use row::{Cell, Raw, Row};
-pub(crate) use sql::{Query, Sql, sql};
+pub(crate) use sql::{Dialect, Query, Sql, sql};
 pub(crate) use table::{Table, table};
 pub(crate) use value::{Value, binds};
 
@@ -60,6 +61,15 @@ pub(crate) trait Conn: Send {
     /// The text as the database gives it back.
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str>;
 
+    fn dialect(&self) -> Dialect;
+
+    /// The newest letters of an incident: queue, type, subscriber, order key, tenant and class of each.
+    fn newest_of_incident(
+        &mut self,
+        id: IncidentId,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<[Option<String>; 6]>, StoreError>> + Send;
+
     /// Runs a statement and reads its first row, if there is one.
     fn query_opt<T: Send>(
         &mut self,
@@ -94,6 +104,25 @@ pub(crate) trait Tx: Conn {
 
     /// Random bytes for a new id.
     fn entropy(&mut self) -> Result<[u8; 10], StoreError>;
+
+    /// Ends the next letters of a run that wait, behind an ordinal; says where it came to, nothing if that was the last. The
+    /// run is locked.
+    fn end_waiting(
+        &mut self,
+        id: RedriveId,
+        after: i64,
+        to: Outcome,
+        why: Option<&str>,
+        at: Time,
+    ) -> impl Future<Output = Result<Option<i64>, StoreError>> + Send;
+
+    /// Goes through the next letters of a plan and sets what the verdicts make of each; says where it ended, nothing at the
+    /// end. What is behind a refused letter of the same lane must not overtake it.
+    fn refuse_chunk(
+        &mut self,
+        id: RedriveId,
+        after: u64,
+    ) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send;
 
     /// Adds the audit entry of an act.
     fn add_act(&mut self, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {

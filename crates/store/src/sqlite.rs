@@ -7,7 +7,7 @@ mod counters;
 mod decisions;
 mod dump;
 mod events;
-mod filter;
+pub(crate) mod filter;
 mod holds;
 mod incidents;
 mod insert;
@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -55,11 +55,11 @@ use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
+use crate::engine::redrives::plan::drop_overdue;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
 use crate::health::WriteHealth;
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
@@ -246,18 +246,6 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| series::lines(conn, &query)).await
     }
 
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
-        self.readers.read(move |conn| incidents::page(conn, &query)).await
-    }
-
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
-        self.readers.read(|conn| incidents::counts(conn)).await
-    }
-
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
-        self.readers.read(move |conn| incidents::detail(conn, id)).await
-    }
-
     async fn suggest(
         &self,
         key: SuggestKey,
@@ -345,7 +333,7 @@ impl Store for SqliteStore {
         let dropped =
             self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await?;
         self.drop_lists().await?;
-        Ok(dropped + redrives::drop_overdue(&self.writer, Overdue::Abandoned(opened_before)).await?)
+        Ok(dropped + drop_overdue(self, Overdue::Abandoned(opened_before)).await?)
     }
 
     async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {

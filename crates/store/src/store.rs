@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::time::Time;
 use tokio::sync::watch;
@@ -13,11 +13,11 @@ use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
 use crate::event::{Event, EventsKept};
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
+use crate::incident::Incidents;
 use crate::job_store::JobStore;
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::redrive_store::RedriveStore;
+use crate::redrive_store::{RedriveStore, Redrives};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::retention_store::RetentionStore;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
@@ -29,7 +29,17 @@ use crate::transfer::{Exported, Import, Imported};
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    Access + CopyStore + JobStore + RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug
+    Access
+    + CopyStore
+    + Incidents
+    + JobStore
+    + RedriveStore
+    + Redrives
+    + RetentionStore
+    + SourceStore
+    + Send
+    + Sync
+    + std::fmt::Debug
 {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
@@ -56,15 +66,6 @@ pub trait Store:
 
     /// Lines of inflow and outflow, from what is kept as letters move.
     async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError>;
-
-    /// Fetches one page of incidents in a total order.
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError>;
-
-    /// Counts incidents by where they stand; states without any are left out.
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError>;
-
-    /// Fetches one incident whole.
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError>;
 
     /// Values of a filter key that begin with `prefix`, the most frequent first where that is known.
     async fn suggest(

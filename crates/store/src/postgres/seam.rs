@@ -5,17 +5,19 @@ use std::error::Error;
 
 use bytes::BytesMut;
 use futures_util::future::{BoxFuture, try_join_all};
+use lazaret_core::id::{IncidentId, RedriveId};
+use lazaret_core::redrive::Outcome;
+use lazaret_core::time::Time;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::cell::{At, Bind, Uid, clean};
 use super::conn::Conn as Connection;
 use super::writer::Write;
-use super::{PostgresStore, audit, events};
+use super::{PostgresStore, audit, events, incidents, redrives};
 use crate::StoreError;
 use crate::audit::NewEntry;
 use crate::event::NewEvent;
-use crate::seam::sql::Dialect;
-use crate::seam::{Backend, Conn, Lane, Query, Raw, Row, Sql, Tx, Value, View};
+use crate::seam::{Backend, Conn, Dialect, Lane, Query, Raw, Row, Sql, Tx, Value, View};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -144,6 +146,18 @@ impl Conn for Connection {
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
         clean(text)
     }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn newest_of_incident(
+        &mut self,
+        id: IncidentId,
+        limit: usize,
+    ) -> Result<Vec<[Option<String>; 6]>, StoreError> {
+        incidents::newest(self, id, limit).await
+    }
 }
 
 impl Conn for Write {
@@ -183,6 +197,18 @@ impl Conn for Write {
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
         clean(text)
     }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn newest_of_incident(
+        &mut self,
+        id: IncidentId,
+        limit: usize,
+    ) -> Result<Vec<[Option<String>; 6]>, StoreError> {
+        incidents::newest(&self.conn, id, limit).await
+    }
 }
 
 impl Tx for Write {
@@ -196,6 +222,21 @@ impl Tx for Write {
 
     fn entropy(&mut self) -> Result<[u8; 10], StoreError> {
         self.entropy.take()
+    }
+
+    async fn end_waiting(
+        &mut self,
+        id: RedriveId,
+        after: i64,
+        to: Outcome,
+        why: Option<&str>,
+        at: Time,
+    ) -> Result<Option<i64>, StoreError> {
+        redrives::end_waiting(self, id, after, to, why, at).await
+    }
+
+    async fn refuse_chunk(&mut self, id: RedriveId, after: u64) -> Result<Option<u64>, StoreError> {
+        redrives::refuse_chunk(self, id, after).await
     }
 }
 

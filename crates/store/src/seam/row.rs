@@ -4,10 +4,10 @@ use std::cell;
 
 use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::gate::Shut;
-use lazaret_core::incident::IncidentState;
+use lazaret_core::incident::{AgainstFix, IncidentState};
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::rca::FixKind;
-use lazaret_core::redrive::{Outcome, RedriveKind, RunState};
+use lazaret_core::redrive::{Direction, OrderBy, Outcome, RedriveKind, RunState};
 use lazaret_core::time::Time;
 use rusqlite::types::ValueRef;
 
@@ -217,14 +217,17 @@ macro_rules! named {
 }
 
 named!(
+    AgainstFix,
     Category,
     ClaimStep,
+    Direction,
     ErrorClass,
     FileState,
     FixKind,
     HoldState,
     IncidentState,
     OperationState,
+    OrderBy,
     Outcome,
     Place,
     RedriveKind,

@@ -3,7 +3,11 @@
 //! `$1` is a value. `{sqlite …}` and `{postgres …}` stand in one of the two, `{any $1}` compares with a list, and `{}` is
 //! replaced by the next list of columns. `sql!` does this while compiling.
 
+use lazaret_core::pattern::Pattern;
+
 use super::Value;
+use crate::postgres::filter::like;
+use crate::sqlite::filter::glob;
 
 /// One statement in both dialects.
 #[derive(Clone, Copy, Debug)]
@@ -149,10 +153,28 @@ impl<'a> Query<'a> {
         self.text.push_str(text);
     }
 
-    /// Adds a text with one value in it, marked `$`.
+    /// Adds a text with one value in it, marked `$` wherever it stands.
     pub fn bind(&mut self, text: &str, value: impl Into<Value<'a>>) {
         self.binds.push(value.into());
-        self.text.push_str(&text.replacen('$', &format!("${}", self.binds.len()), 1));
+        self.text.push_str(&text.replace('$', &format!("${}", self.binds.len())));
+    }
+
+    /// Adds that a column matches a pattern, in which only the star is special.
+    pub fn match_pattern(&mut self, dialect: Dialect, column: &str, pattern: &'a Pattern) {
+        match (dialect, pattern.exact()) {
+            (Dialect::Sqlite, _) => self.bind(&format!(" and {column} glob $"), glob(pattern.text())),
+            (Dialect::Postgres, Some(value)) => self.bind(&format!(" and {column} = $"), value),
+            (Dialect::Postgres, None) => self.bind(&format!(" and {column} like $"), like(pattern.text())),
+        }
+        self.never_if_unkept(dialect, pattern.text());
+    }
+
+    /// Adds that nothing is found by a text that no column can hold: PostgreSQL knows no NUL.
+    pub fn never_if_unkept(&mut self, dialect: Dialect, text: &str) {
+        match dialect {
+            Dialect::Postgres if text.contains('\0') => self.text.push_str(" and false"),
+            Dialect::Postgres | Dialect::Sqlite => {}
+        }
     }
 
     pub fn text(&self, dialect: Dialect) -> String {

@@ -265,7 +265,7 @@ impl Tally {
         self.moves.add(other.moves);
     }
 
-    pub fn flush(self, write: &Write) -> Result<(), StoreError> {
+    pub fn flush(self, write: &mut Write) -> Result<(), StoreError> {
         let mut sums: HashMap<&str, Sums> = HashMap::new();
         for (fingerprint, at) in &self.seen {
             sums.entry(fingerprint).or_default().seen_at = Some(*at);
@@ -287,6 +287,7 @@ impl Tally {
                 forget.execute((dimension.name(), value, term))?;
             }
         }
+        drop((change, forget));
         write_flows(write, &self.flows)?;
         self.depths.put(write)?;
         incidents::add_sums(write, sums, self.at)?;

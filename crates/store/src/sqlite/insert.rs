@@ -163,7 +163,7 @@ pub(super) fn incident_of(
 }
 
 /// The incident of the letter's fingerprint, opened now if this is the first letter of it.
-fn find_incident(write: &Write, prepared: &Prepared) -> Result<IncidentId, StoreError> {
+fn find_incident(write: &mut Write, prepared: &Prepared) -> Result<IncidentId, StoreError> {
     let admitted = &prepared.admitted;
     if let Some(known) = incident_of(write, &admitted.grouping.fingerprint)? {
         return Ok(known);

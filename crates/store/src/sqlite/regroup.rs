@@ -35,7 +35,7 @@ fn progress(conn: &Connection) -> Result<Progress, StoreError> {
         .map_err(|error| StoreError::Corrupt(format!("the state of regrouping cannot be read: {error}")))
 }
 
-fn keep(write: &Write, progress: &Progress) -> Result<(), StoreError> {
+fn keep(write: &mut Write, progress: &Progress) -> Result<(), StoreError> {
     let text = serde_json::to_string(progress)
         .map_err(|error| StoreError::Unavailable { doing: "writing JSON", source: Some(Box::new(error)) })?;
     write
@@ -57,7 +57,7 @@ fn report(conn: &Connection, progress: Progress) -> Result<Regrouping, StoreErro
 }
 
 /// Says how far it has come, and sets out for a revision that is neither reached nor on its way.
-pub(super) fn begin(write: &Write, revision: &str, at: Time) -> Result<Regrouping, StoreError> {
+pub(super) fn begin(write: &mut Write, revision: &str, at: Time) -> Result<Regrouping, StoreError> {
     let mut progress = progress(&write.conn)?;
     let aim = progress.towards.as_ref().unwrap_or(&progress.reached);
     if aim != revision {
@@ -81,7 +81,7 @@ pub(super) fn settled_revision(conn: &Connection) -> Result<Option<String>, Stor
 /// Sees to it that lives are regrouped that come back from the trash, from the number `first` on: the rules may have
 /// changed while they were away, and a regrouping that is on its way may have passed them by.
 pub(super) fn catch_up(
-    write: &Write,
+    write: &mut Write,
     grouped_by: Option<&str>,
     first: i64,
     at: Time,
@@ -194,7 +194,7 @@ struct Moved {
 }
 
 /// The life if it is still its letter's present one and still has the fingerprint that it was read with.
-fn find_life(write: &Write, life: &NewGrouping) -> Result<Option<Moved>, StoreError> {
+fn find_life(write: &mut Write, life: &NewGrouping) -> Result<Option<Moved>, StoreError> {
     let columns: Vec<String> =
         rows::COUNTED_COLUMNS.split(", ").map(|column| format!("l.{column}")).collect();
     let mut statement = write.conn.prepare_cached(&format!(
@@ -263,7 +263,7 @@ fn pointed(conn: &Connection, fingerprint: &str, marks: &str) -> Result<Option<P
 }
 
 /// Sees to it that the new fingerprint of a life has an incident of its own, the old one's where nobody else took it.
-fn settle(write: &Write, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
+fn settle(write: &mut Write, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
     let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
     let Some(past) = pointed(&write.conn, old, turn.marks)? else {
         return Err(StoreError::Corrupt(format!("the fingerprint {old} has no incident")));
@@ -297,7 +297,7 @@ fn settle(write: &Write, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> R
 
 /// A fingerprint that was there before comes up by the new rules for the first time.
 fn settle_known(
-    write: &Write,
+    write: &mut Write,
     moved: &Moved,
     life: &NewGrouping,
     (present, free): (Pointed, Option<IncidentId>),
@@ -345,7 +345,7 @@ fn opening<'a>(moved: &'a Moved, life: &'a NewGrouping) -> Opening<'a> {
 
 /// Lives that were one group are two: this part gets an incident of its own.
 fn split(
-    write: &Write,
+    write: &mut Write,
     moved: &Moved,
     life: &NewGrouping,
     from: IncidentId,
@@ -355,7 +355,7 @@ fn split(
     tell_split(write, life.incident, from, turn.at)
 }
 
-fn tell_split(write: &Write, id: IncidentId, from: IncidentId, at: Time) -> Result<(), StoreError> {
+fn tell_split(write: &mut Write, id: IncidentId, from: IncidentId, at: Time) -> Result<(), StoreError> {
     let detail = Some(format!("{{\"from\":\"{from}\"}}"));
     let split = NewEvent { at, kind: "incident.split", incident: Some(id), detail, ..NewEvent::default() };
     events::add(write, &split)
@@ -381,7 +381,7 @@ update incidents
 
 /// Hands a fingerprint, and with it the letters that have it, from one incident to another. What this commit has
 /// tallied so far is added where the fingerprint points at its end.
-fn repoint(write: &Write, fingerprint: &str, from: IncidentId, to: IncidentId) -> Result<(), StoreError> {
+fn repoint(write: &mut Write, fingerprint: &str, from: IncidentId, to: IncidentId) -> Result<(), StoreError> {
     let conn = &write.conn;
     let waiting = (Status::Pending.name(), Status::Reprocessing.name());
     let (letters, unsettled): (i64, i64) = conn
@@ -405,7 +405,7 @@ update incidents
    set title = ?2, template = ?3, frame = ?4
  where id = ?1";
 
-fn describe(write: &Write, id: IncidentId, grouping: &Grouping) -> Result<(), StoreError> {
+fn describe(write: &mut Write, id: IncidentId, grouping: &Grouping) -> Result<(), StoreError> {
     let parts = &grouping.parts;
     write.conn.prepare_cached(DESCRIBE)?.execute((
         id.bytes(),

@@ -4,16 +4,18 @@ use std::borrow::Cow;
 use std::future;
 
 use futures_util::future::BoxFuture;
+use lazaret_core::id::{IncidentId, RedriveId};
+use lazaret_core::redrive::Outcome;
+use lazaret_core::time::Time;
 use rusqlite::{Connection, params_from_iter};
 
 use super::SqliteStore;
 use super::writer::Write;
-use super::{audit, events};
+use super::{audit, events, incidents, redrives};
 use crate::StoreError;
 use crate::audit::NewEntry;
 use crate::event::NewEvent;
-use crate::seam::sql::Dialect;
-use crate::seam::{Backend, Conn, Lane, Query, Row, Sql, Tx, Value, View, ready};
+use crate::seam::{Backend, Conn, Dialect, Lane, Query, Row, Sql, Tx, Value, View, ready};
 
 /// Runs a statement and reads its rows to the end: one that returns what it changed has changed it all only then.
 fn rows<T>(
@@ -81,6 +83,18 @@ impl Conn for Connection {
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn newest_of_incident(
+        &mut self,
+        id: IncidentId,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<[Option<String>; 6]>, StoreError>> + Send {
+        future::ready(incidents::newest(self, id, limit))
+    }
 }
 
 impl Conn for Write {
@@ -120,6 +134,18 @@ impl Conn for Write {
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn newest_of_incident(
+        &mut self,
+        id: IncidentId,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<[Option<String>; 6]>, StoreError>> + Send {
+        self.conn.newest_of_incident(id, limit)
+    }
 }
 
 impl Tx for Write {
@@ -133,6 +159,25 @@ impl Tx for Write {
 
     fn entropy(&mut self) -> Result<[u8; 10], StoreError> {
         self.entropy.take()
+    }
+
+    fn end_waiting(
+        &mut self,
+        id: RedriveId,
+        after: i64,
+        to: Outcome,
+        why: Option<&str>,
+        at: Time,
+    ) -> impl Future<Output = Result<Option<i64>, StoreError>> + Send {
+        future::ready(redrives::end_waiting(self, id, after, to, why, at))
+    }
+
+    fn refuse_chunk(
+        &mut self,
+        id: RedriveId,
+        after: u64,
+    ) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
+        future::ready(redrives::refuse_chunk(self, id, after))
     }
 }
 

@@ -219,7 +219,7 @@ fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met,
 }
 
 /// Sees to the incident of each life; the last one is the letter's own.
-pub(super) fn add_incidents(write: &Write, import: &Import) -> Result<IncidentId, StoreError> {
+pub(super) fn add_incidents(write: &mut Write, import: &Import) -> Result<IncidentId, StoreError> {
     let mut own = None;
     for ((life, _), (grouping, incident)) in import.exported.lives.iter().zip(&import.groupings) {
         own = incident_of(write, &grouping.fingerprint)?;
@@ -254,7 +254,7 @@ insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
         ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)";
 
-fn add_letter(write: &Write, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
+fn add_letter(write: &mut Write, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
     let Exported { letter, ever_sent, lives, .. } = &import.exported;
     let fatal = lives.last().map_or(0, |(life, _)| life.fatal);
     let told = import.exported.attempts.iter().map(|told| told.ordinal).zip(attempts);
@@ -306,7 +306,7 @@ fn add_letter(write: &Write, import: &Import, attempts: &[PreparedAttempt]) -> R
     Ok(row)
 }
 
-pub(super) fn add_lives(write: &Write, packed: &Packed, row: i64) -> Result<(), StoreError> {
+pub(super) fn add_lives(write: &mut Write, packed: &Packed, row: i64) -> Result<(), StoreError> {
     let import = &packed.import;
     let mut add = write.conn.prepare_cached(ADD_LIFE)?;
     let lives = import.exported.lives.iter().zip(&import.groupings).zip(&packed.lives);

@@ -266,6 +266,8 @@ macro_rules! store_cases {
                 claim_fences::a_claim_that_its_holder_began_is_not_taken_over_as_unsent,
                 claim_fences::an_answer_that_comes_late_settles_what_was_unknown,
                 claim_fences::a_send_that_is_decided_anew_has_a_key_of_its_own,
+                redrive_lists::a_letter_put_back_twice_in_one_life_shows_the_last_time_first,
+                redrive_lists::a_plan_that_is_judged_again_can_be_launched_meanwhile,
                 redrive_runs::letters_go_at_the_pace_of_the_run,
                 redrive_ways_out::a_clock_that_is_set_back_does_not_stall_a_run,
                 late_evidence::a_receipt_resolves_a_letter_that_was_taken_back,

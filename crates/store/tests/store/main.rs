@@ -51,6 +51,7 @@ mod postgres_silence;
 mod postgres_trash;
 mod records;
 mod redrive_canaries;
+mod redrive_lists;
 mod redrive_runs;
 mod redrive_ways_out;
 mod redrives;

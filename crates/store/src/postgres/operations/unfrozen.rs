@@ -6,11 +6,11 @@ use lazaret_core::time::Time;
 
 use super::super::PostgresStore;
 use super::super::cell::{At, Cells, Uid};
-use super::super::redrives::drop_overdue;
 use super::super::writer::{Write, Writer};
 use super::{COLUMNS, read, record};
 use crate::StoreError;
 use crate::decision::OperationState;
+use crate::engine::redrives::plan::drop_overdue;
 use crate::redrive::Overdue;
 
 const IS_UNFROZEN: &str = "
@@ -44,7 +44,7 @@ pub(in crate::postgres) async fn end_unfrozen(
     let ended =
         store.writer.write(1, opened_before, |write, asked| Box::pin(drop_unfrozen(write, *asked))).await?;
     drop_lists(&store.writer).await?;
-    Ok(ended + drop_overdue(&store.writer, Overdue::Abandoned(opened_before)).await?)
+    Ok(ended + drop_overdue(store, Overdue::Abandoned(opened_before)).await?)
 }
 
 fn drop_unfrozen_sql() -> String {

@@ -20,9 +20,9 @@ use super::super::incidents;
 use super::super::insert::column;
 use super::super::writer::Write;
 use super::doors::{Passage, let_pass, open_doors};
-use super::row;
 use super::shifts::{Listed, Shifted, shift_all};
 use crate::StoreError;
+use crate::engine::redrives::row;
 
 /// What was told of letters that redrives have out, and of letters that were put back without a plan.
 #[derive(Default)]

@@ -25,12 +25,12 @@ use super::super::jobs::retry::{Asked, retry_held};
 use super::super::verdicts::{self, Mark, move_all};
 use super::super::writer::{Write, Writer};
 use super::doors::hold;
-use super::plan::groups;
-use super::row::{self, Run};
 use super::shifts::{Listed, Shifted, shift_all};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::plan::groups;
+use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
 use crate::redrive::{Group, GroupVerdict, LetterCause, Next, Taken, first_shut, refused_at_claim};
 
@@ -78,7 +78,7 @@ async fn take(
     at: Time,
 ) -> Result<Next, StoreError> {
     write.conn.query(LOCK_RUN, &[&Uid(*id.bytes())]).await?;
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(Next::default()) };
+    let Some(run) = row::find(write, id).await? else { return Ok(Next::default()) };
     let granted = match grant(&run, limit, at) {
         Ok(granted) => granted,
         Err(next) => return Ok(next),
@@ -89,14 +89,14 @@ async fn take(
     let jobs = hold_jobs(write, &letters).await?;
     let held = verdicts::hold(write, &letters).await?;
     // From here on nobody pauses it, and nobody blocks a lane.
-    let Some(run) = row::hold(&write.conn, id).await? else { return Ok(Next::default()) };
+    let Some(run) = row::lock_redrive(write, id).await? else { return Ok(Next::default()) };
     let granted = match grant(&run, limit, at) {
         Ok(granted) => granted,
         Err(next) => return Ok(next),
     };
     let mut heads = still_waiting(&write.conn, &run, heads).await?;
     heads.truncate(granted as usize);
-    let groups = groups(&write.conn, id).await?;
+    let groups = groups(write, id).await?;
     // The run is stopped when it is tended; until then nothing more leaves it.
     if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
         return Ok(Next::default());

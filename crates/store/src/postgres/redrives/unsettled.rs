@@ -12,12 +12,12 @@ use super::super::jobs::follow::job_of;
 use super::super::sources;
 use super::super::verdicts;
 use super::super::writer::Write;
-use super::row;
 use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::row;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
@@ -100,7 +100,7 @@ pub(super) async fn settle_unknown(
     at: Time,
 ) -> Result<bool, StoreError> {
     verdicts::hold(write, &[letter]).await?;
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(false) };
+    let Some(run) = row::find(write, id).await? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
     let unknown = claimed.outcome == Outcome::Unknown;
     let sent = claimed.outcome == Outcome::Sent && claimed.step == ClaimStep::Sent;
@@ -164,7 +164,7 @@ pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, St
         });
     };
     let id = RedriveId::from_bytes(run);
-    let run = row::find(&write.conn, id).await?;
+    let run = row::find(write, id).await?;
     let claimed = claimed(write, id, &[letter]).await?.remove(&letter);
     let (Some(run), Some(claimed)) = (run, claimed) else { return Ok(Proved::Late) };
     let settling = Settling { run: &run, by: &run.redrive.by.name, at: proof.at };

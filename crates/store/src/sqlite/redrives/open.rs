@@ -11,9 +11,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::super::rows::unknown;
 use super::super::writer::Write;
-use super::row::LANE_MARK;
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::redrives::row::LANE_MARK;
 use crate::redrive::{NewRedrive, Selection};
 
 const OPEN: &str = "
@@ -236,7 +236,7 @@ impl<'w> Lister<'w> {
         let mut found = statement.query([redrive.bytes()])?;
         while let Some(row) = found.next()? {
             let died: String = row.get(4)?;
-            let died = against_name(against(&died)?);
+            let died = against(&died)?.name();
             groups.insert(
                 (IncidentId::from_bytes(row.get(1)?), row.get(2)?, row.get(3)?, died, row.get(5)?),
                 row.get::<_, u32>(0)?,
@@ -296,7 +296,7 @@ impl<'w> Lister<'w> {
 
     fn group_of(&mut self, candidate: &Candidate) -> Result<u32, StoreError> {
         let (incident, fix_at) = self.cause(&candidate.fingerprint)?;
-        let died = against_name(AgainstFix::of(Time::from_ms(candidate.died_at), fix_at));
+        let died = AgainstFix::of(Time::from_ms(candidate.died_at), fix_at).name();
         let body_missing = &candidate.body_missing;
         let key =
             (incident, candidate.source.clone(), candidate.subscriber.clone(), died, body_missing.is_some());
@@ -351,17 +351,6 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict (redrive, number)
 do update set letters = letters + excluded.letters";
 
-pub(super) const fn against_name(against: AgainstFix) -> &'static str {
-    match against {
-        AgainstFix::None => "none",
-        AgainstFix::Before => "before",
-        AgainstFix::After => "after",
-    }
-}
-
-pub(super) fn against(text: &str) -> Result<AgainstFix, StoreError> {
-    [AgainstFix::None, AgainstFix::Before, AgainstFix::After]
-        .into_iter()
-        .find(|against| against_name(*against) == text)
-        .ok_or_else(|| unknown("time against the fix", text))
+fn against(text: &str) -> Result<AgainstFix, StoreError> {
+    AgainstFix::parse(text).ok_or_else(|| unknown("time against the fix", text))
 }

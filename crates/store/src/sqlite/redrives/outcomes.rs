@@ -9,15 +9,17 @@ use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::Happening;
 use lazaret_core::letter::{RedriveMark, Strategy};
 use lazaret_core::limits;
-use lazaret_core::redrive::{LaneEffect, Outcome, RedriveKind, RunAction, RunState, StopRule};
+use lazaret_core::redrive::{LaneEffect, Outcome, RedriveKind, RunState, StopRule};
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::incidents;
 use super::super::writer::Write;
-use super::{line, row};
+use super::line;
 use crate::StoreError;
+use crate::engine::incidents;
+use crate::engine::redrives::row;
 use crate::redrive::Did;
+use crate::seam::ready;
 
 /// A letter on the list of a run, as far as a move of it needs to know.
 #[derive(Clone, Debug)]
@@ -173,10 +175,10 @@ impl Shifts {
             if !is_alone {
                 line::add(write, redrive, did, at)?;
             }
-            if ends && let Some(done) = RunState::Verifying.after(RunAction::Finish) {
+            if ends {
                 write.conn.prepare_cached(END)?.execute((
                     redrive.bytes(),
-                    done.name(),
+                    RunState::Done.name(),
                     at.ms(),
                     RunState::Cancelled.name(),
                 ))?;
@@ -316,7 +318,7 @@ pub(in crate::sqlite) fn left(
 /// The incident regresses with this commit if the letter went alone, which disproves the fix at once, or if the run has
 /// ended and cannot tell its incident any more.
 pub(in crate::sqlite) fn relapse(
-    write: &Write,
+    write: &mut Write,
     letter: LetterId,
     life: u32,
     incident: IncidentId,
@@ -336,7 +338,7 @@ pub(in crate::sqlite) fn relapse(
         row.ordinal,
     ))?;
     if governs {
-        incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
+        ready(incidents::happen(write, incident, Happening::RunRelapsed, None, at))?;
     }
     // A door's own retry has no group, and nobody looks after its incident: the death speaks for itself.
     Ok(group > 0)

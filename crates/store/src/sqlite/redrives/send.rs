@@ -13,12 +13,13 @@ use super::super::insert::add_attempt;
 use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::outcomes::{Listed, Shifts, Turn, strategy_of};
-use super::row::{self, Run};
 use crate::StoreError;
 use crate::claim::{ClaimFence, ClaimStep};
 use crate::decision::Decided;
+use crate::engine::redrives::row::{self, Run};
 use crate::packing::pack_attempt;
 use crate::redrive::{QUIET_WINDOW, SendOutcome};
+use crate::seam::ready;
 
 const BEGIN: &str = "
 update claims
@@ -42,7 +43,7 @@ pub(super) fn begin(
     claims: &[ClaimFence],
     at: Time,
 ) -> Result<Vec<LetterId>, StoreError> {
-    let Some(run) = row::find(&write.conn, id)? else { return Ok(Vec::new()) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(Vec::new()) };
     let detail = json!({ "redrive": id.to_string() }).to_string();
     let mut begun = Vec::with_capacity(claims.len());
     for ClaimFence { letter, idempotency_key, renewals } in claims {
@@ -82,7 +83,7 @@ pub(super) fn settle(
     outcomes: &[(ClaimFence, SendOutcome)],
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
-    let Some(run) = row::find(&write.conn, id)? else { return Ok(vec![false; outcomes.len()]) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(vec![false; outcomes.len()]) };
     let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
     let mut settled = Vec::with_capacity(outcomes.len());
     for (fence, outcome) in outcomes {

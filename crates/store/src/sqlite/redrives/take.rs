@@ -21,13 +21,14 @@ use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::doors::hold;
 use super::outcomes::{Listed, Shifts, Turn};
-use super::plan::groups;
-use super::row::{self, Run};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::plan::groups;
+use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
 use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut, refused_at_claim};
+use crate::seam::ready;
 
 /// What one look is about.
 struct Look {
@@ -46,7 +47,7 @@ pub(super) fn take(
     lease_until: Time,
     at: Time,
 ) -> Result<Next, StoreError> {
-    let Some(run) = row::find(&write.conn, id)? else { return Ok(Next::default()) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(Next::default()) };
     if !run.state().claims() {
         return Ok(Next::default());
     }
@@ -55,7 +56,7 @@ pub(super) fn take(
     if granted.letters == 0 {
         return Ok(Next { next_at: granted.next_at, ..Next::default() });
     }
-    let groups = groups(&write.conn, id)?;
+    let groups = ready(groups(write, id))?;
     // The run is stopped when it is tended; until then nothing more leaves it.
     if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
         return Ok(Next::default());

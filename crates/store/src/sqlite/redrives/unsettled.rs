@@ -11,13 +11,14 @@ use super::super::jobs::follow::job_of;
 use super::super::sources;
 use super::super::writer::Write;
 use super::outcomes::{Shifts, Turn};
-use super::row;
 use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::row;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
+use crate::seam::ready;
 
 const EXPIRED: &str = "
 select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals, l.sent_at
@@ -99,7 +100,7 @@ pub(super) fn settle_unknown(
     by: &Actor,
     at: Time,
 ) -> Result<bool, StoreError> {
-    let Some(run) = row::find(&write.conn, id)? else { return Ok(false) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, letter)? else { return Ok(false) };
     let unknown = claimed.listed.outcome == Outcome::Unknown;
     // A proof that never comes must not hold the letter for ever. What a job came to is its worker's to say.
@@ -171,7 +172,7 @@ pub(super) fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, StoreErr
         });
     };
     let id = RedriveId::from_bytes(run);
-    let (Some(run), Some(claimed)) = (row::find(&write.conn, id)?, claimed(write, id, letter)?) else {
+    let (Some(run), Some(claimed)) = (ready(row::find(write, id))?, claimed(write, id, letter)?) else {
         return Ok(Proved::Late);
     };
     let mut settling =

@@ -72,7 +72,7 @@ fn bring_back(
 }
 
 /// Puts a letter among the live ones with its lives and attempts, grouped by the rules of today.
-fn put_whole(write: &Write, letter: LetterId, packed: &Packed, at: Time) -> Result<Counted, StoreError> {
+fn put_whole(write: &mut Write, letter: LetterId, packed: &Packed, at: Time) -> Result<Counted, StoreError> {
     let import = packed.import();
     add_incidents(write, import)?;
     let (row, counted) = put_back(write, letter, at)?;

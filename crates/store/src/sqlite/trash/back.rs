@@ -124,7 +124,7 @@ pub(in crate::sqlite) fn is_replaced(conn: &Connection, letter: LetterId) -> Res
 
 /// Copies a letter out of the trash. Who holds it is taken from the archive.
 pub(in crate::sqlite) fn bring_back(
-    write: &Write,
+    write: &mut Write,
     letter: LetterId,
     kept: &Kept,
     at: Time,
