@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod incidents;
+pub(crate) mod operations;
 pub(crate) mod redrives;
 mod sessions;
 mod tokens;
@@ -11,11 +12,12 @@ use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 9] = [
+pub(crate) const TABLES: [Table; 10] = [
     incidents::FIXES,
     incidents::INCIDENTS,
     incidents::RCAS,
     incidents::TIMELINE,
+    operations::OPERATIONS,
     redrives::EDITS,
     redrives::row::REDRIVES,
     redrives::row::REDRIVE_LETTERS,

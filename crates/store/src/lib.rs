@@ -46,6 +46,7 @@ pub mod worker;
 
 pub use access::Access;
 pub use copy::CopyStore;
+pub use decision::Operations;
 pub use error::{DAMAGED_HINT, StoreError};
 pub use incident::Incidents;
 pub use job_store::JobStore;

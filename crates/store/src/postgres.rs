@@ -59,7 +59,7 @@ use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
+use crate::decision::{Decided, Decision, Operation, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
@@ -251,43 +251,8 @@ impl Store for PostgresStore {
         self.months.after(decided.await)
     }
 
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
-        self.writer.write(1, operation, |write, asked| Box::pin(operations::open(write, asked))).await
-    }
-
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
-        let frozen = self
-            .writer
-            .write_long(limits::FREEZE_ROWS_PER_WRITE, operation, |write, asked| {
-                Box::pin(operations::freeze(write, *asked))
-            })
-            .await?;
-        if frozen.state == OperationState::Refused {
-            operations::drop_lists(&self.writer).await?;
-        }
-        Ok(frozen)
-    }
-
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
         operations::work_on(self, operation, at).await
-    }
-
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
-        self.readers.read(limit, |conn, asked| Box::pin(operations::working(conn, *asked))).await
-    }
-
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        operations::end_unfrozen(self, opened_before).await
-    }
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
-        self.readers.read(id, |conn, asked| Box::pin(operations::operation(conn, *asked))).await
-    }
-
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
-        self.readers
-            .read((id, limit), |conn, asked| Box::pin(operations::skipped(conn, asked.0, asked.1)))
-            .await
     }
 
     fn moves(&self) -> Vec<(Move, u64)> {

@@ -14,12 +14,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use lazaret_core::id::{IncidentId, LetterId, RedriveId};
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::{Act, Actor, NewEntry};
+use crate::decision::{Decision, Operation};
+use crate::engine::operations::{DeathKey, FrozenChunk};
 use crate::event::NewEvent;
 
 pub(crate) use row::{Cell, Raw, Row};
@@ -123,6 +126,24 @@ pub(crate) trait Tx: Conn {
         id: RedriveId,
         after: u64,
     ) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send;
+
+    /// Lists the next letters of an operation that match, in order of death behind a place.
+    fn select_chunk(
+        &mut self,
+        operation: &Operation,
+        filter: &Filter,
+        last: Option<DeathKey>,
+    ) -> impl Future<Output = Result<FrozenChunk, StoreError>> + Send;
+
+    /// Decides the next letters of an operation, and writes down what became of each; counts those done and skipped.
+    fn decide_chunk(
+        &mut self,
+        operation: &Operation,
+        decision: &Decision,
+    ) -> impl Future<Output = Result<(u64, u64), StoreError>> + Send;
+
+    /// The hold that an operation placed is on all its letters.
+    fn end_placing(&mut self, id: OperationId) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Adds the audit entry of an act.
     fn add_act(&mut self, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {

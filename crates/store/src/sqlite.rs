@@ -54,8 +54,8 @@ use rusqlite::vtab::array;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
-use crate::engine::redrives::plan::drop_overdue;
+use crate::decision::{Decided, Decision, Operation};
+use crate::engine;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
@@ -64,8 +64,8 @@ use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::redrive::Overdue;
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::seam::ready;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
@@ -163,14 +163,6 @@ impl SqliteStore {
     /// Writes down who holds the data folder and where it can be asked, for whoever comes second.
     pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
         self.folder.describe_server(holder, served)
-    }
-
-    /// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
-    /// leaves the rest to the next one.
-    async fn drop_lists(&self) -> Result<(), StoreError> {
-        let weight = limits::FREEZE_ROWS_PER_WRITE;
-        while self.writer.write(weight, |write| operations::drop_chunk(write)).await? {}
-        Ok(())
     }
 
     /// The failures that tests plan.
@@ -304,44 +296,14 @@ impl Store for SqliteStore {
         Ok(decided)
     }
 
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| operations::open(write, &operation)).await
-    }
-
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
-        let weight = limits::FREEZE_ROWS_PER_WRITE;
-        let frozen = self.writer.write(weight, move |write| operations::freeze(write, operation)).await?;
-        if frozen.state == OperationState::Refused {
-            self.drop_lists().await?;
-        }
-        Ok(frozen)
-    }
-
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
         let weight = limits::DECISION_ROWS_PER_WRITE;
-        let operation =
-            self.writer.write(weight, move |write| operations::work(write, operation, at)).await?;
+        let operation = self
+            .writer
+            .write(weight, move |write| ready(engine::operations::work(write, operation, at)))
+            .await?;
         self.rounds.after(operation.verb);
         Ok(operation)
-    }
-
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
-        self.readers.read(move |conn| operations::working(conn, limit)).await
-    }
-
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        let dropped =
-            self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await?;
-        self.drop_lists().await?;
-        Ok(dropped + drop_overdue(self, Overdue::Abandoned(opened_before)).await?)
-    }
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
-        self.readers.read(move |conn| operations::operation(conn, id)).await
-    }
-
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
-        self.readers.read(move |conn| operations::skipped(conn, id, limit)).await
     }
 
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {

@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::access::Access;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::copy::CopyStore;
-use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
+use crate::decision::{Decided, Decision, Operation, Operations};
 use crate::event::{Event, EventsKept};
 use crate::incident::Incidents;
 use crate::job_store::JobStore;
@@ -33,6 +33,7 @@ pub trait Store:
     + CopyStore
     + Incidents
     + JobStore
+    + Operations
     + RedriveStore
     + Redrives
     + RetentionStore
@@ -89,7 +90,7 @@ pub trait Store:
     /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
     async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
 
-    /// The same without setting out.
+    /// How far the way of grouping has come, without setting out.
     async fn regrouped(&self) -> Result<Regrouping, StoreError>;
 
     /// The next lives of the regrouping that is on its way.
@@ -108,27 +109,8 @@ pub trait Store:
     /// Decides on one letter and writes the audit entry, together.
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError>;
 
-    /// Opens an operation in state `freezing`.
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError>;
-
-    /// Takes down one chunk of the operation's list: letters captured before it was opened that match its filter. When
-    /// the list is complete the operation is `working`, or `refused` if the count is not the expected one.
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError>;
-
     /// Decides the next chunk of a frozen list.
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError>;
-
-    /// Operations that have letters left to decide, oldest first.
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError>;
-
-    /// Ends operations that were opened before then and are still freezing, and plans that nobody has worked on since and
-    /// are not finished: their caller or their server is gone. Returns how many.
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError>;
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError>;
-
-    /// The first letters that an operation could not decide.
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError>;
 
     /// The audit log, newest first, before a position.
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
@@ -156,7 +138,7 @@ pub trait Store:
     /// Whether this instance does the periodic work now.
     async fn lead(&self) -> Result<bool, StoreError>;
 
-    /// The same as it was found when it was asked last, without asking. A store of one process is always led by it.
+    /// Whether this instance led when it was asked last, without asking. A store of one process is always led by it.
     fn leads(&self) -> bool {
         true
     }

@@ -5,7 +5,8 @@ use std::error::Error;
 
 use bytes::BytesMut;
 use futures_util::future::{BoxFuture, try_join_all};
-use lazaret_core::id::{IncidentId, RedriveId};
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{HoldId, IncidentId, OperationId, RedriveId};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
@@ -13,9 +14,11 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use super::cell::{At, Bind, Uid, clean};
 use super::conn::Conn as Connection;
 use super::writer::Write;
-use super::{PostgresStore, audit, events, incidents, redrives};
+use super::{PostgresStore, audit, events, incidents, operations, redrives};
 use crate::StoreError;
 use crate::audit::NewEntry;
+use crate::decision::{Decision, Operation};
+use crate::engine::operations::{DeathKey, FrozenChunk};
 use crate::event::NewEvent;
 use crate::seam::{Backend, Conn, Dialect, Lane, Query, Raw, Row, Sql, Tx, Value, View};
 
@@ -233,6 +236,28 @@ impl Tx for Write {
         at: Time,
     ) -> Result<Option<i64>, StoreError> {
         redrives::end_waiting(self, id, after, to, why, at).await
+    }
+
+    async fn select_chunk(
+        &mut self,
+        operation: &Operation,
+        filter: &Filter,
+        last: Option<DeathKey>,
+    ) -> Result<FrozenChunk, StoreError> {
+        operations::select_chunk(self, operation, filter, last).await
+    }
+
+    async fn decide_chunk(
+        &mut self,
+        operation: &Operation,
+        decision: &Decision,
+    ) -> Result<(u64, u64), StoreError> {
+        operations::decide_chunk(self, operation, decision).await
+    }
+
+    async fn end_placing(&mut self, id: OperationId) -> Result<(), StoreError> {
+        self.holds.placed(HoldId::from_bytes(*id.bytes()));
+        Ok(())
     }
 
     async fn refuse_chunk(&mut self, id: RedriveId, after: u64) -> Result<Option<u64>, StoreError> {

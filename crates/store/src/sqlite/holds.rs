@@ -20,13 +20,16 @@ use rusqlite::Connection;
 use super::SqliteStore;
 use super::audit::{self, NewEntry};
 use super::events::{self, NewEvent};
-use super::operations;
 use super::trash::Carried;
 use super::verdicts::{self, Mark, apply};
 use super::writer::Write;
-use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Verb};
+use crate::decision::{
+    Decided, Decision, Expected, NewOperation, Operation, OperationState, Operations, Verb,
+};
+use crate::engine::operations::{self, drop_lists};
 use crate::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use crate::page::Total;
+use crate::seam::ready;
 use crate::{Store, StoreError};
 
 pub(super) async fn place(store: &SqliteStore, hold: NewHold) -> Result<HoldPlaced, StoreError> {
@@ -84,7 +87,7 @@ async fn place_on_list(
             OperationState::Refused => break frozen,
         }
     };
-    store.drop_lists().await?;
+    drop_lists(store).await?;
     if frozen.total <= expected {
         return Ok(HoldPlaced::Count(frozen.total));
     }
@@ -95,7 +98,7 @@ async fn place_on_list(
 
 /// Takes down the next letters; with the last of them the hold is in force.
 fn freeze(write: &mut Write, id: OperationId, hold: &NewHold) -> Result<Operation, StoreError> {
-    let frozen = operations::freeze(write, id)?;
+    let frozen = ready(operations::freeze(write, id))?;
     let state = match frozen.state {
         OperationState::Freezing | OperationState::Refused => return Ok(frozen),
         OperationState::Working => HoldState::Placing,

@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::future;
 
 use futures_util::future::BoxFuture;
-use lazaret_core::id::{IncidentId, RedriveId};
+use lazaret_core::filter::Filter;
+use lazaret_core::id::{IncidentId, OperationId, RedriveId};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, params_from_iter};
 
 use super::SqliteStore;
 use super::writer::Write;
-use super::{audit, events, incidents, redrives};
+use super::{audit, events, holds, incidents, operations, redrives};
 use crate::StoreError;
 use crate::audit::NewEntry;
+use crate::decision::{Decision, Operation};
+use crate::engine::operations::{DeathKey, FrozenChunk};
 use crate::event::NewEvent;
 use crate::seam::{Backend, Conn, Dialect, Lane, Query, Row, Sql, Tx, Value, View, ready};
 
@@ -170,6 +173,27 @@ impl Tx for Write {
         at: Time,
     ) -> impl Future<Output = Result<Option<i64>, StoreError>> + Send {
         future::ready(redrives::end_waiting(self, id, after, to, why, at))
+    }
+
+    fn select_chunk(
+        &mut self,
+        operation: &Operation,
+        filter: &Filter,
+        last: Option<DeathKey>,
+    ) -> impl Future<Output = Result<FrozenChunk, StoreError>> + Send {
+        future::ready(operations::select_chunk(self, operation, filter, last))
+    }
+
+    fn decide_chunk(
+        &mut self,
+        operation: &Operation,
+        decision: &Decision,
+    ) -> impl Future<Output = Result<(u64, u64), StoreError>> + Send {
+        future::ready(operations::decide_chunk(self, operation, decision))
+    }
+
+    fn end_placing(&mut self, id: OperationId) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(holds::placed(self, id))
     }
 
     fn refuse_chunk(

@@ -83,7 +83,9 @@ async fn a_decision_reads_one_letter_by_its_id() {
         conn.batch("set plan_cache_mode to force_generic_plan").await.unwrap();
         for (sql, types) in kept(conn).await {
             let plan = plan(conn, &sql, &types, letter).await;
-            assert!(!plan.contains("Seq Scan"), "{sql}: {plan}");
+            // A list of letters is joined with all months, of which the two at the ends are empty.
+            let walked = if sql.contains("unnest") { "Seq Scan on dead_letter_queue_2" } else { "Seq Scan" };
+            assert!(!plan.contains(walked), "{sql}: {plan}");
             if sql.contains("from dead_letter_queue") || sql.contains("update dead_letter_queue") {
                 assert!(plan.contains("Index Scan"), "{sql}: {plan}");
                 found += 1;

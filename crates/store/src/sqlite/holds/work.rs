@@ -8,7 +8,9 @@ use super::{put_under, record, standing, take_out, tell};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::{OperationState, Verb};
+use crate::engine::operations::work as work_operation;
 use crate::hold::{HoldRecord, HoldState};
+use crate::seam::ready;
 use crate::sqlite::audit::{self, NewEntry};
 use crate::sqlite::filter::Where;
 use crate::sqlite::operations::{self, Chunk};
@@ -23,7 +25,8 @@ pub(in crate::sqlite) fn work(write: &mut Write, id: HoldId, at: Time) -> Result
     match hold.state {
         HoldState::Placing if hold.standing => mark(write, &hold, at),
         HoldState::Placing => {
-            let operation = operations::work(write, OperationId::from_bytes(*id.bytes()), at)?;
+            let operation = OperationId::from_bytes(*id.bytes());
+            let operation = ready(work_operation(write, operation, at))?;
             Ok(operation.state == OperationState::Working)
         }
         HoldState::Releasing => free(write, &hold, at),
