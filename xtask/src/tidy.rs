@@ -205,8 +205,7 @@ mod tests {
     #[test]
     fn an_operation_awaits_nothing_but_the_seam() {
         let text = "//! A.\ntokio::task::yield_now().await;\n";
-        let expected =
-            "crates/store/src/engine/a.rs:2: `tokio::` may wait, and an operation awaits nothing but the seam";
+        let expected = "crates/store/src/engine/a.rs:2: `tokio::` may wait, and an operation awaits nothing but the seam";
         check("crates/store/src/engine/a.rs", text, &[expected]);
         check("crates/store/src/postgres/a.rs", text, &[]);
     }

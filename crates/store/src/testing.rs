@@ -95,7 +95,7 @@ impl TestDatabase {
         self
     }
 
-    /// The same with a store in this mode.
+    /// A database of its own with a store in this mode.
     pub fn of(mode: Mode) -> TestDatabase {
         match mode {
             Mode::Test => TestDatabase::new(),

@@ -204,7 +204,7 @@ impl Conn {
         Ok(())
     }
 
-    /// The same for several statements that are to be sent one behind the other, in the order they are asked for.
+    /// Prepares several statements that are to be sent one behind the other, in the order they are asked for.
     pub async fn prepare_all(&self, statements: &[&str]) -> Result<(), StoreError> {
         for sql in statements {
             self.prepare(sql).await?;
@@ -212,7 +212,7 @@ impl Conn {
         Ok(())
     }
 
-    /// The same, row by row as they come in.
+    /// Runs a statement and gives its rows as they come in.
     pub async fn stream(
         &self,
         sql: &str,

@@ -29,7 +29,7 @@ impl Where {
         Ok(Where::with(fingerprints, filter, now, binds))
     }
 
-    /// The same for letters of the archive.
+    /// The conditions for letters of the archive.
     pub async fn of_archive(
         conn: &Conn,
         filter: &Filter,

@@ -23,7 +23,7 @@ enum View {
     Newest,
     /// All statements the same.
     Snapshot,
-    /// The same, with more time for each statement.
+    /// All statements the same, with this much time for each.
     Within(Duration),
 }
 
@@ -49,7 +49,7 @@ impl Readers {
         self.run(View::Snapshot, input, work).await
     }
 
-    /// The same with another bound, for reads that have to see every row.
+    /// Runs `work` on one snapshot with another bound, for reads that have to see every row.
     pub async fn snapshot_within<I, T, F>(
         &self,
         read_max: Duration,

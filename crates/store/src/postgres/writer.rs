@@ -102,7 +102,7 @@ impl Writer {
         self.quick.write(Weight { letters, of: None }, Company::Welcome, input, work).await
     }
 
-    /// The same for work that moves one letter: the requests of a commit go in the order of their letters, so that two
+    /// Runs work that moves one letter: the requests of a commit go in the order of their letters, so that two
     /// instances never wait for each other in a circle.
     pub async fn write_of<I, T, F>(&self, letter: LetterId, input: I, work: F) -> Result<T, StoreError>
     where
@@ -113,7 +113,7 @@ impl Writer {
         self.quick.write(Weight { letters: 1, of: Some(letter) }, Company::Welcome, input, work).await
     }
 
-    /// The same for work that takes long: capture goes on beside it.
+    /// Runs work that takes long: capture goes on beside it.
     pub async fn write_long<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,
@@ -123,7 +123,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Welcome, input, work).await
     }
 
-    /// The same in a transaction of its own: for what takes a lock before it comes to letters.
+    /// Runs long work in a transaction of its own: for what takes a lock before it comes to letters.
     pub async fn write_apart<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,
@@ -133,7 +133,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Apart, input, work).await
     }
 
-    /// The same with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents, and
+    /// Runs work with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents, and
     /// for holds that letters come under as they are stored.
     pub async fn write_alone<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
@@ -144,7 +144,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Alone, input, work).await
     }
 
-    /// The same for what redrives do: each has a transaction to itself, because it locks from a run down to incidents,
+    /// Runs what redrives do: each has a transaction to itself, because it locks from a run down to incidents,
     /// and whatever came behind it in the same one would begin again at letters.
     pub async fn write_run<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where

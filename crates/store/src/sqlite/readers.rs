@@ -34,7 +34,7 @@ impl Readers {
         self.read_within(Duration::from_millis(limits::READ_MS_MAX), work).await
     }
 
-    /// The same with another bound, for reads that have to see every row.
+    /// Runs `work` with another bound, for reads that have to see every row.
     pub async fn read_within<T, F>(&self, read_max: Duration, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

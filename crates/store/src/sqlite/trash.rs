@@ -121,7 +121,7 @@ delete from archive
    and place = ?2
    and held_at is null";
 
-/// The same of a letter that is in the archive already. A file that it stands in is not changed: nothing leads there.
+/// Deletes a letter that is in the archive already. A file that it stands in is not changed: nothing leads there.
 fn delete_archived(
     write: &Write,
     letter: LetterId,

@@ -29,7 +29,7 @@ pub(super) enum Mark<'a> {
         by: &'a str,
         notes: Option<&'a str>,
     },
-    /// The same for a letter whose copy was out.
+    /// A letter ends whose copy was out: how, by whom, why.
     Delivered {
         strategy: Strategy,
         by: &'a str,

@@ -157,7 +157,7 @@ pub(super) async fn let_pass(write: &Write, passages: &[Passage]) -> Result<(), 
         *at = passage.at.max(*at);
     }
     for (redrive, (letters, group, at)) in by_redrive {
-        hold(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
+        add_claims(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
         join(write, redrive, &letters, group, at).await?;
     }
     line::add(write, lines).await
@@ -219,7 +219,7 @@ do update set number = send_numbers.number + 1";
 /// Claims locked letters for a run, and with them their lanes; answers with the idempotency key each is sent under. A claim
 /// with a lease is a new send, so its key has the next number; a job is put back in this commit, and nobody is shown its
 /// key.
-pub(super) async fn hold(
+pub(super) async fn add_claims(
     write: &Write,
     letters: &[LetterId],
     run: RedriveId,

@@ -59,7 +59,7 @@ pub(super) async fn begin(
 ) -> Result<Vec<LetterId>, StoreError> {
     let Some(run) = row::find(write, id).await? else { return Ok(Vec::new()) };
     let letters: Vec<LetterId> = column(claims, |claim| claim.letter);
-    verdicts::hold(write, &letters).await?;
+    verdicts::lock_letters(write, &letters).await?;
     let ids: Vec<Uid> = column(claims, |claim| Uid(*claim.letter.bytes()));
     let keys: Vec<&str> = claims.iter().map(|claim| claim.idempotency_key.as_str()).collect();
     let renewals: Vec<i32> = column(claims, |claim| claim.renewals as i32);
@@ -98,7 +98,7 @@ pub(super) async fn settle(
 ) -> Result<Vec<bool>, StoreError> {
     let Some(run) = row::find(write, id).await? else { return Ok(vec![false; outcomes.len()]) };
     let letters: Vec<LetterId> = column(outcomes, |(fence, _)| fence.letter);
-    verdicts::hold(write, &letters).await?;
+    verdicts::lock_letters(write, &letters).await?;
     let mut claims = claimed(write, id, &letters).await?;
     let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     let mut settled = Vec::with_capacity(outcomes.len());

@@ -47,7 +47,7 @@ impl Shifted {
         Shifted { row, to, evidence: evidence.map(cut), key: None, sent_at, at }
     }
 
-    /// The same with the key that it is sent under.
+    /// The move with the key that the letter is sent under.
     pub fn under(self, key: String) -> Shifted {
         Shifted { key: Some(key), ..self }
     }
