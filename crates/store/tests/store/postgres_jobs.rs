@@ -273,8 +273,8 @@ async fn runs_of_two_instances_race_for_one_letter_and_one_gets_it() {
             launched.push(pair.rig.launch(letter, 1, at(10)).await.unwrap());
         }
         let mut runs = JoinSet::new();
-        for n in 0..8 {
-            let (store, run) = (Arc::clone(&pair.stores[n % 2]), launched[n]);
+        for (n, run) in launched.into_iter().enumerate() {
+            let store = Arc::clone(&pair.stores[n % 2]);
             runs.spawn(async move { store.take_letters(run, 1, at(30_000), at(10)).await.unwrap() });
         }
         let next = runs.join_all().await;
