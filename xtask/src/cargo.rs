@@ -35,6 +35,12 @@ pub(crate) fn torture_args() -> [Vec<String>; 2] {
     })
 }
 
+/// The model tests of both stores, which take their sequences from a seed.
+pub(crate) fn model_args() -> Vec<String> {
+    let args = ["test", "--release", "--locked", "--package", "lazaret-store", "--test", "store"];
+    with_trailing(&args, &["any_sequence", "a_filter_finds_what_it_means"].map(str::to_owned))
+}
+
 pub(crate) fn bench_args(bench_args: &[String]) -> Vec<String> {
     with_trailing(&["bench", "--locked", "--package", "lazaret-server", "--bench", "letters"], bench_args)
 }
@@ -116,6 +122,14 @@ mod tests {
                 "test --release --locked --package lazaret --test cli -- torture:: race:: many:: away:: redrive_kill:: --nocapture --test-threads=1",
                 "test --release --locked --package lazaret-worker --test rabbitmq -- kills:: --nocapture --test-threads=1"
             ]
+        );
+    }
+
+    #[test]
+    fn models_are_run_on_both_stores() {
+        assert_eq!(
+            model_args().join(" "),
+            "test --release --locked --package lazaret-store --test store -- any_sequence a_filter_finds_what_it_means"
         );
     }
 

@@ -76,7 +76,8 @@ fn torture(rounds: NonZeroU32, seed: u64) -> Result<()> {
     eprintln!("to repeat this run: cargo xtask torture --rounds {rounds} --seed {seed}");
     let variables =
         [("LAZARET_TORTURE_ROUNDS", rounds.to_string()), ("LAZARET_TORTURE_SEED", seed.to_string())];
-    cargo::torture_args().iter().try_for_each(|args| cargo::run(args, &variables))
+    cargo::torture_args().iter().try_for_each(|args| cargo::run(args, &variables))?;
+    cargo::run(&cargo::model_args(), &[("LAZARET_TEST_SEED", seed.to_string())])
 }
 
 /// The standard library seeds its hash maps at random, which is random enough to pick a run.

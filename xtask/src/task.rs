@@ -26,7 +26,8 @@ Tasks:
       in two places or run twice. Then the same with three servers on one PostgreSQL, of
       which one is killed again and again; with PostgreSQL stopped and started again; and
       with a standby that takes over. At last kill it while letters are put back, on both
-      stores, and look for letters that never arrived or arrived twice.
+      stores, and look for letters that never arrived or arrived twice. The model tests of
+      the stores follow, with sequences of the same seed.
       --rounds N       how often to kill it; three times for every 20 in the race, one of
                        three for every 7, and PostgreSQL is stopped for every 5; as often
                        in redrives, half of it on each store [default: 200]

@@ -15,6 +15,12 @@ const OPEN_MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 /// The letter's states as SQL would spell them. They are bound instead, so that a new or renamed state
 /// is a compiler error and not a query that finds nothing.
 const STATE_LITERALS: [&str; 4] = ["'pending'", "'reprocessing'", "'resolved'", "'discarded'"];
+/// What chooses the next step of a run. Core decides that, the store's engine applies it: neither database has a say.
+const DECIDING: [&str; 2] = ["RunAction::", "CanaryVerdict::"];
+const DATABASES: [&str; 2] = ["crates/store/src/sqlite", "crates/store/src/postgres"];
+/// What waits. Operations of the engine are polled once on SQLite, where nothing of this would ever be ready.
+const WAITING: [&str; 4] = ["tokio::", "futures_util::", "join!", "sleep("];
+const ENGINE: &str = "crates/store/src/engine";
 const SOURCE_EXTENSIONS: [&str; 9] = ["css", "html", "js", "mjs", "py", "rs", "sh", "sql", "toml"];
 const HIDDEN_FOLDERS_READ: [&str; 2] = [".cargo", ".ci"];
 
@@ -101,12 +107,20 @@ fn offences_in_file(file: &Path, text: &str) -> Vec<Offence> {
         }
     }
     let is_store_code = file.starts_with("crates/store/src") && file.extension().is_some_and(|e| e == "rs");
+    let is_database_code = is_store_code && DATABASES.iter().any(|folder| file.starts_with(folder));
+    let is_engine_code = is_store_code && file.starts_with(ENGINE);
     for (number, line) in (1..).zip(text.lines()) {
         for mark in OPEN_MARKS.iter().filter(|mark| is_without_issue(mark, line)) {
             blame(number, format!("{mark} without an issue number, as in {mark}(#12)"));
         }
         if !is_store_code || line.trim_start().starts_with("//") {
             continue;
+        }
+        for word in DECIDING.iter().filter(|&&word| is_database_code && line.contains(word)) {
+            blame(number, format!("`{word}` decides what a run does, which is for core and the engine"));
+        }
+        for word in WAITING.iter().filter(|&&word| is_engine_code && line.contains(word)) {
+            blame(number, format!("`{word}` may wait, and an operation awaits nothing but the seam"));
         }
         for state in STATE_LITERALS.iter().filter(|&&state| line.contains(state)) {
             blame(number, format!("the state {state} is written into SQL, where it has to be bound"));
@@ -177,6 +191,23 @@ mod tests {
             )
         };
         check("crates/store/src/sqlite/a.rs", text, &[&blamed("'pending'"), &blamed("'resolved'")]);
+    }
+
+    #[test]
+    fn a_database_decides_nothing_for_runs() {
+        let text = "//! A.\nlet next = state.after(RunAction::Stop);\n";
+        let expected = "crates/store/src/postgres/a.rs:2: `RunAction::` decides what a run does, which is for core and \
+                        the engine";
+        check("crates/store/src/postgres/a.rs", text, &[expected]);
+        check("crates/store/src/engine/a.rs", text, &[]);
+    }
+
+    #[test]
+    fn an_operation_awaits_nothing_but_the_seam() {
+        let text = "//! A.\ntokio::task::yield_now().await;\n";
+        let expected = "crates/store/src/engine/a.rs:2: `tokio::` may wait, and an operation awaits nothing but the seam";
+        check("crates/store/src/engine/a.rs", text, &[expected]);
+        check("crates/store/src/postgres/a.rs", text, &[]);
     }
 
     #[test]

@@ -64,6 +64,17 @@ pub enum FixStanding {
     Disproved,
 }
 
+impl FixStanding {
+    /// The standing of a fix as it is kept: its time, and whether a regression disproved it.
+    pub const fn kept(fix_at: Option<Time>, disproved: bool) -> FixStanding {
+        match (disproved, fix_at) {
+            (true, _) => FixStanding::Disproved,
+            (false, Some(fix_at)) => FixStanding::Named(fix_at),
+            (false, None) => FixStanding::None,
+        }
+    }
+}
+
 /// What the letters of an incident did in one commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LetterMoves {
@@ -115,6 +126,20 @@ impl FixStanding {
 }
 
 impl AgainstFix {
+    pub const ALL: [AgainstFix; 3] = [AgainstFix::None, AgainstFix::Before, AgainstFix::After];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            AgainstFix::None => "none",
+            AgainstFix::Before => "before",
+            AgainstFix::After => "after",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<AgainstFix> {
+        AgainstFix::ALL.into_iter().find(|against| against.name() == text)
+    }
+
     pub fn of(died_at: Time, fix_at: Option<Time>) -> AgainstFix {
         match fix_at {
             None => AgainstFix::None,

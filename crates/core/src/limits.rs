@@ -240,13 +240,13 @@ pub const DECISIONS_SHOWN_MAX: usize = 1_000;
 /// How long one page may look into letters one by one before it says how far it came.
 pub const SCAN_MS_MAX: u64 = 1_500;
 
-/// The same for the number of letters that goes with a page.
+/// How long the count that goes with a page may look into letters one by one.
 pub const SCAN_COUNT_MS_MAX: u64 = 20;
 
-/// The same for a count that somebody asked for.
+/// How long a count that somebody asked for may look into letters one by one.
 pub const COUNT_MS_MAX: u64 = 8_000;
 
-/// The same for one chunk of a frozen list, during which nothing is captured.
+/// How long one chunk of a frozen list may look into letters one by one: nothing is captured meanwhile.
 pub const FREEZE_SCAN_MS_MAX: u64 = 25;
 
 /// Letters that one page may look into; the time is over earlier.

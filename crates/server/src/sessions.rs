@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazaret_core::limits;
 use lazaret_store::StoreError;
+use lazaret_store::access::StoredSession;
 use lazaret_store::audit::Actor;
-use lazaret_store::session_store::StoredSession;
 
 use crate::access::{self, Holder};
 use crate::app::App;

@@ -115,3 +115,35 @@ impl Act {
         }
     }
 }
+
+/// An entry that is about to be written; it gets its id there.
+pub(crate) struct NewEntry<'a> {
+    pub at: Time,
+    pub actor: &'a Actor,
+    pub action: &'a str,
+    pub letter: Option<LetterId>,
+    pub operation: Option<OperationId>,
+    pub incident: Option<IncidentId>,
+    pub redrive: Option<RedriveId>,
+    pub filter: Option<&'a str>,
+    pub count: u64,
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> NewEntry<'a> {
+    /// An entry that names nothing but who did what and when.
+    pub fn new(actor: &'a Actor, action: &'a str, at: Time) -> NewEntry<'a> {
+        NewEntry {
+            at,
+            actor,
+            action,
+            letter: None,
+            operation: None,
+            incident: None,
+            redrive: None,
+            filter: None,
+            count: 1,
+            reason: None,
+        }
+    }
+}

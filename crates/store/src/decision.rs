@@ -1,11 +1,13 @@
 //! Decisions on letters, one by one or by a frozen selection.
 
+use async_trait::async_trait;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::lifecycle::{Action, Refused, Status};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
+use crate::StoreError;
 use crate::audit::Actor;
 
 /// The actions that a person takes on letters.
@@ -141,6 +143,23 @@ impl Expected {
             Expected::Exactly(number) | Expected::AtMost(number) => number,
         }
     }
+
+    /// What an operation becomes when so many letters are listed, and perhaps all.
+    pub(crate) const fn after_chunk(self, total: u64, complete: bool) -> OperationState {
+        let too_few = match self {
+            Expected::Exactly(number) => total < number,
+            Expected::AtMost(_) => false,
+        };
+        if total > self.number() || (complete && too_few) {
+            OperationState::Refused
+        } else if !complete {
+            OperationState::Freezing
+        } else if total == 0 {
+            OperationState::Done
+        } else {
+            OperationState::Working
+        }
+    }
 }
 
 /// A frozen list of letters and the decision worked off on it.
@@ -208,4 +227,27 @@ impl OperationState {
 pub struct Skipped {
     pub letter: LetterId,
     pub reason: String,
+}
+
+/// What a store does for operations. Every `Store` is one.
+#[async_trait]
+pub trait Operations: Send + Sync {
+    /// Opens an operation in state `freezing`.
+    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError>;
+
+    /// Takes down one chunk of the operation's list: letters captured before it was opened that match its filter. When
+    /// the list is complete the operation is `working`, or `refused` if the count is not the expected one.
+    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError>;
+
+    /// Operations that have letters left to decide, oldest first.
+    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError>;
+
+    /// Ends operations that were opened before then and are still freezing, and plans that nobody has worked on since and
+    /// are not finished: their caller or their server is gone. Returns how many.
+    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError>;
+
+    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError>;
+
+    /// The first letters that an operation could not decide.
+    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError>;
 }

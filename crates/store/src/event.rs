@@ -30,3 +30,16 @@ pub struct EventsKept {
     /// The newest there ever was; zero if there was none.
     pub newest: u64,
 }
+
+/// An event that is about to be written; it gets its id there and its position at the commit.
+#[derive(Default)]
+pub(crate) struct NewEvent<'a> {
+    pub at: Time,
+    pub kind: &'static str,
+    pub letter: Option<LetterId>,
+    pub incident: Option<IncidentId>,
+    pub operation: Option<OperationId>,
+    pub job: Option<JobId>,
+    pub actor: Option<&'a str>,
+    pub detail: Option<String>,
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::fingerprint::{Fingerprint, Parts};
 use lazaret_core::id::IncidentId;
@@ -9,6 +10,9 @@ use lazaret_core::incident::{FixStanding, IncidentState, Unmoved};
 use lazaret_core::pattern::Pattern;
 use lazaret_core::rca::{Analysis, Fix, FixKind, Rca};
 use lazaret_core::time::Time;
+
+use crate::StoreError;
+use crate::audit::Actor;
 
 /// One incident as lists see it.
 #[derive(Clone, PartialEq, Debug)]
@@ -199,4 +203,26 @@ pub struct Affected {
     pub aggregates: Vec<(String, u64)>,
     pub tenants: Vec<(String, u64)>,
     pub classes: Vec<(String, u64)>,
+}
+
+/// What a store does for incidents. Every `Store` is one.
+#[async_trait]
+pub trait Incidents: Send + Sync {
+    /// Fetches one page of incidents in a total order.
+    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError>;
+
+    /// Counts incidents by where they stand; states without any are left out.
+    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError>;
+
+    /// Fetches one incident whole.
+    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError>;
+
+    /// Writes down what a person found out or did about an incident, moves it and writes the audit entry.
+    async fn step_incident(
+        &self,
+        id: IncidentId,
+        step: IncidentStep,
+        by: Actor,
+        at: Time,
+    ) -> Result<IncidentStepped, StoreError>;
 }

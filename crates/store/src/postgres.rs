@@ -6,7 +6,6 @@ mod audit;
 mod bodies;
 mod cell;
 mod changes;
-mod claims;
 mod conn;
 mod copy;
 mod counters;
@@ -15,7 +14,7 @@ mod dump;
 mod events;
 mod extract;
 mod failure;
-mod filter;
+pub(crate) mod filter;
 mod holds;
 mod incidents;
 mod insert;
@@ -35,13 +34,12 @@ mod replays;
 mod retention;
 mod rows;
 mod scan;
+mod seam;
 mod series;
 mod session;
-mod sessions;
 mod sources;
 mod stats;
 mod suggest;
-mod tokens;
 mod transfer;
 mod trash;
 mod tries;
@@ -54,19 +52,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
-use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped, Verb};
+use crate::decision::{Decided, Decision, Operation, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
@@ -74,7 +70,6 @@ use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::sqlite::Mode;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
@@ -184,18 +179,6 @@ impl Store for PostgresStore {
         self.readers.snapshot(query, |conn, asked| Box::pin(series::lines(conn, asked))).await
     }
 
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
-        self.readers.snapshot(query, |conn, asked| Box::pin(incidents::page(conn, asked))).await
-    }
-
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
-        self.readers.read((), |conn, ()| Box::pin(incidents::counts(conn))).await
-    }
-
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
-        self.readers.snapshot(id, |conn, asked| Box::pin(incidents::detail(conn, *asked))).await
-    }
-
     async fn suggest(
         &self,
         key: SuggestKey,
@@ -268,83 +251,8 @@ impl Store for PostgresStore {
         self.months.after(decided.await)
     }
 
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
-        self.writer.write(1, operation, |write, asked| Box::pin(operations::open(write, asked))).await
-    }
-
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
-        let frozen = self
-            .writer
-            .write_long(limits::FREEZE_ROWS_PER_WRITE, operation, |write, asked| {
-                Box::pin(operations::freeze(write, *asked))
-            })
-            .await?;
-        if frozen.state == OperationState::Refused {
-            operations::drop_lists(&self.writer).await?;
-        }
-        Ok(frozen)
-    }
-
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
         operations::work_on(self, operation, at).await
-    }
-
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
-        self.readers.read(limit, |conn, asked| Box::pin(operations::working(conn, *asked))).await
-    }
-
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        operations::end_unfrozen(self, opened_before).await
-    }
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
-        self.readers.read(id, |conn, asked| Box::pin(operations::operation(conn, *asked))).await
-    }
-
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
-        self.readers
-            .read((id, limit), |conn, asked| Box::pin(operations::skipped(conn, asked.0, asked.1)))
-            .await
-    }
-
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        at: Time,
-    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(request.letter, (request, at), |write, asked| {
-                Box::pin(claims::claim(write, asked.0, asked.1))
-            })
-            .await
-    }
-
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(letter, (letter, run, step, at), |write, asked| {
-                Box::pin(claims::advance(write, asked.0, asked.1, asked.2, asked.3))
-            })
-            .await
-    }
-
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer
-            .write_of(letter, (letter, run, settlement, at), |write, asked| {
-                Box::pin(claims::settle(write, asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
     }
 
     fn moves(&self) -> Vec<(Move, u64)> {
@@ -369,24 +277,6 @@ impl Store for PostgresStore {
 
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
         self.writer.write_long(1, before, |write, asked| Box::pin(series::prune(write, *asked))).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
-        self.readers.read((), |conn, _| Box::pin(tokens::all(conn))).await
-    }
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
-        self.writer
-            .write(1, (token, by), |write, asked| Box::pin(tokens::add(write, &asked.0, &asked.1)))
-            .await
-    }
-
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
-        self.writer
-            .write(1, (id, by, at), |write, asked| {
-                Box::pin(tokens::revoke(write, asked.0, &asked.1, asked.2))
-            })
-            .await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

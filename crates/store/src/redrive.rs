@@ -108,6 +108,13 @@ pub struct Redrive {
     pub updated_at: Time,
 }
 
+impl Redrive {
+    /// How many letters of the list go.
+    pub fn goes(&self) -> u64 {
+        self.total.saturating_sub(self.refused)
+    }
+}
+
 /// Letters of one list that are judged together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {

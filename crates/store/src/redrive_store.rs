@@ -2,14 +2,13 @@
 //! and ids are bound in.
 
 use async_trait::async_trait;
-use lazaret_core::id::{IncidentId, LetterId, RedriveId};
+use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::{Act, Actor, AuditEntry};
 use crate::claim::ClaimFence;
-use crate::incident::{IncidentStep, IncidentStepped};
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
     PlanCounts, Proof, Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SendOutcome,
@@ -19,15 +18,6 @@ use crate::redrive::{
 /// What a store does for whoever puts letters back. Every `Store` is one.
 #[async_trait]
 pub trait RedriveStore: Send + Sync {
-    /// Writes down what a person found out or did about an incident, moves it and writes the audit entry.
-    async fn step_incident(
-        &self,
-        id: IncidentId,
-        step: IncidentStep,
-        by: Actor,
-        at: Time,
-    ) -> Result<IncidentStepped, StoreError>;
-
     /// Opens a redrive in state `planning`; named letters are taken down at once.
     async fn open_redrive(&self, redrive: NewRedrive) -> Result<(), StoreError>;
 
@@ -35,39 +25,11 @@ pub trait RedriveStore: Send + Sync {
     /// True once the list is complete.
     async fn freeze_redrive(&self, id: RedriveId) -> Result<bool, StoreError>;
 
-    /// The groups of a list, in the order in which they were met, each with its cause as it stands now.
-    async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError>;
-
     /// A live letter as the gate sees it.
     async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError>;
 
-    /// What a run did, step by step, oldest first; steps in which it did nothing are left out.
-    async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError>;
-
     /// What a plan shows of a complete list; reads only.
     async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError>;
-
-    /// Writes down what becomes of each group and the plan as it is shown; the redrive is `planned`.
-    async fn plan_redrive(
-        &self,
-        id: RedriveId,
-        verdicts: Vec<(u32, GroupVerdict)>,
-        plan: String,
-        at: Time,
-    ) -> Result<Option<Redrive>, StoreError>;
-
-    /// Launches a plan if its count is the expected one and the gate is as it was planned; chooses the canaries, moves
-    /// governed incidents to `redriving`, and writes the audit entry.
-    async fn launch_redrive(&self, id: RedriveId, launch: Launch) -> Result<Launched, StoreError>;
-
-    /// Pauses, resumes, cancels or paces a run, and writes the audit entry.
-    async fn step_redrive(
-        &self,
-        id: RedriveId,
-        step: RunStep,
-        by: Actor,
-        at: Time,
-    ) -> Result<Stepped, StoreError>;
 
     /// Takes the next letters of a run, as many as its pace allows and at most `limit`: heads of lanes in the order of the
     /// run, canaries only while it is in `canary`. Jobs are put back in the same commit. A letter in another state or
@@ -119,6 +81,57 @@ pub trait RedriveStore: Send + Sync {
         at: Time,
     ) -> Result<bool, StoreError>;
 
+    /// Resolves a letter by what its subscriber says: one that is out, or one that is pending, in the name of its source.
+    async fn prove(&self, proof: Proof) -> Result<Proved, StoreError>;
+
+    /// Puts an act on record that changes nothing here. Whether the letter is there is not asked.
+    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError>;
+
+    /// The oldest audit entries that are not linked yet, and the link of the one before them.
+    async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError>;
+
+    /// Writes links down, in the order of positions; nothing is written if another instance did already.
+    async fn link_audit(&self, links: Vec<(u64, [u8; 32])>) -> Result<bool, StoreError>;
+
+    /// Entries after a position in order, with their links where they have one.
+    async fn audit_links(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(AuditEntry, Option<[u8; 32]>)>, StoreError>;
+}
+
+/// What a store does for plans and runs, and for who looks at them. Every `Store` is one.
+#[async_trait]
+pub trait Redrives: Send + Sync {
+    /// The groups of a list, in the order in which they were met, each with its cause as it stands now.
+    async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError>;
+
+    /// What a run did, step by step, oldest first; steps in which it did nothing are left out.
+    async fn run_line(&self, asked: RunLine) -> Result<Vec<RunPoint>, StoreError>;
+
+    /// Writes down what becomes of each group and the plan as it is shown; the redrive is `planned`.
+    async fn plan_redrive(
+        &self,
+        id: RedriveId,
+        verdicts: Vec<(u32, GroupVerdict)>,
+        plan: String,
+        at: Time,
+    ) -> Result<Option<Redrive>, StoreError>;
+
+    /// Launches a plan if its count is the expected one and the gate is as it was planned; chooses the canaries, moves
+    /// governed incidents to `redriving`, and writes the audit entry.
+    async fn launch_redrive(&self, id: RedriveId, launch: Launch) -> Result<Launched, StoreError>;
+
+    /// Pauses, resumes, cancels or paces a run, and writes the audit entry.
+    async fn step_redrive(
+        &self,
+        id: RedriveId,
+        step: RunStep,
+        by: Actor,
+        at: Time,
+    ) -> Result<Stepped, StoreError>;
+
     /// Moves a run on by what became of its letters: judges the canaries, stops it by its bound or when the gate has shut,
     /// finds that all were sent, ends it, and moves its incidents. Answers how it stands.
     async fn tend_redrive(&self, id: RedriveId, at: Time) -> Result<Option<Redrive>, StoreError>;
@@ -154,28 +167,9 @@ pub trait RedriveStore: Send + Sync {
     /// Ends plans that were opened before then and never launched; says how many.
     async fn drop_plans(&self, opened_before: Time) -> Result<u64, StoreError>;
 
-    /// Resolves a letter by what its subscriber says: one that is out, or one that is pending, in the name of its source.
-    async fn prove(&self, proof: Proof) -> Result<Proved, StoreError>;
-
     /// Keeps a changed copy of a letter, with the next number; nothing if there is no such letter or life.
     async fn add_edit(&self, letter: LetterId, edit: Edit) -> Result<Option<u32>, StoreError>;
 
     /// All changed copies of a letter, oldest first.
     async fn edits(&self, letter: LetterId) -> Result<Vec<Edit>, StoreError>;
-
-    /// Puts an act on record that changes nothing here. Whether the letter is there is not asked.
-    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError>;
-
-    /// The oldest audit entries that are not linked yet, and the link of the one before them.
-    async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError>;
-
-    /// Writes links down, in the order of positions; nothing is written if another instance did already.
-    async fn link_audit(&self, links: Vec<(u64, [u8; 32])>) -> Result<bool, StoreError>;
-
-    /// Entries after a position in order, with their links where they have one.
-    async fn audit_links(
-        &self,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(AuditEntry, Option<[u8; 32]>)>, StoreError>;
 }

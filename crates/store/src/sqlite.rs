@@ -2,13 +2,12 @@
 
 mod audit;
 mod bodies;
-mod claims;
 mod copy;
 mod counters;
 mod decisions;
 mod dump;
 mod events;
-mod filter;
+pub(crate) mod filter;
 mod holds;
 mod incidents;
 mod insert;
@@ -26,12 +25,11 @@ mod replays;
 mod retention;
 mod rows;
 mod scan;
+mod seam;
 mod series;
-mod sessions;
 mod sources;
 mod stats;
 mod suggest;
-mod tokens;
 mod transfer;
 mod trash;
 mod tries;
@@ -46,32 +44,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::vtab::array;
 use tokio::sync::watch;
 
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
-use crate::decision::{Decided, Decision, NewOperation, Operation, OperationState, Skipped};
+use crate::decision::{Decided, Decision, Operation};
+use crate::engine;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
 use crate::health::WriteHealth;
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
 use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::redrive::Overdue;
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::seam::ready;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
@@ -125,6 +122,7 @@ impl SqliteStore {
              pragma journal_size_limit = 67108864;",
         )?;
         conn.set_prepared_statement_cache_capacity(128);
+        array::load_module(&conn)?;
         // Plans must not depend on the values bound: SQLite would prepare such a statement anew for each letter.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         migrate::migrate(&mut conn, format)?;
@@ -165,14 +163,6 @@ impl SqliteStore {
     /// Writes down who holds the data folder and where it can be asked, for whoever comes second.
     pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
         self.folder.describe_server(holder, served)
-    }
-
-    /// Drops the lists of refused operations chunk by chunk: other writes come in between, and a caller that goes away
-    /// leaves the rest to the next one.
-    async fn drop_lists(&self) -> Result<(), StoreError> {
-        let weight = limits::FREEZE_ROWS_PER_WRITE;
-        while self.writer.write(weight, |write| operations::drop_chunk(write)).await? {}
-        Ok(())
     }
 
     /// The failures that tests plan.
@@ -248,18 +238,6 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| series::lines(conn, &query)).await
     }
 
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError> {
-        self.readers.read(move |conn| incidents::page(conn, &query)).await
-    }
-
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError> {
-        self.readers.read(incidents::counts).await
-    }
-
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError> {
-        self.readers.read(move |conn| incidents::detail(conn, id)).await
-    }
-
     async fn suggest(
         &self,
         key: SuggestKey,
@@ -274,7 +252,7 @@ impl Store for SqliteStore {
     }
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
-        self.readers.read(bodies::state).await
+        self.readers.read(|conn| bodies::state(conn)).await
     }
 
     async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
@@ -287,7 +265,7 @@ impl Store for SqliteStore {
     }
 
     async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.read(regroup::seen).await
+        self.readers.read(|conn| regroup::seen(conn)).await
     }
 
     async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
@@ -318,72 +296,14 @@ impl Store for SqliteStore {
         Ok(decided)
     }
 
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| operations::open(write, &operation)).await
-    }
-
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError> {
-        let weight = limits::FREEZE_ROWS_PER_WRITE;
-        let frozen = self.writer.write(weight, move |write| operations::freeze(write, operation)).await?;
-        if frozen.state == OperationState::Refused {
-            self.drop_lists().await?;
-        }
-        Ok(frozen)
-    }
-
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError> {
         let weight = limits::DECISION_ROWS_PER_WRITE;
-        let operation =
-            self.writer.write(weight, move |write| operations::work(write, operation, at)).await?;
+        let operation = self
+            .writer
+            .write(weight, move |write| ready(engine::operations::work(write, operation, at)))
+            .await?;
         self.rounds.after(operation.verb);
         Ok(operation)
-    }
-
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError> {
-        self.readers.read(move |conn| operations::working(conn, limit)).await
-    }
-
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError> {
-        let dropped =
-            self.writer.write(1, move |write| operations::drop_unfrozen(write, opened_before)).await?;
-        self.drop_lists().await?;
-        Ok(dropped + redrives::drop_overdue(&self.writer, Overdue::Abandoned(opened_before)).await?)
-    }
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError> {
-        self.readers.read(move |conn| operations::operation(conn, id)).await
-    }
-
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
-        self.readers.read(move |conn| operations::skipped(conn, id, limit)).await
-    }
-
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        at: Time,
-    ) -> Result<Result<Claim, ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::claim(write, request, at)).await
-    }
-
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::advance(write, letter, run, step, at)).await
-    }
-
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError> {
-        self.writer.write(1, move |write| claims::settle(write, letter, run, &settlement, at)).await
     }
 
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
@@ -395,7 +315,7 @@ impl Store for SqliteStore {
     }
 
     async fn events_kept(&self) -> Result<EventsKept, StoreError> {
-        self.readers.read(events::kept).await
+        self.readers.read(|conn| events::kept(conn)).await
     }
 
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
@@ -404,18 +324,6 @@ impl Store for SqliteStore {
 
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
         self.writer.write(1, move |write| series::prune(write, before)).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
-        self.readers.read(tokens::all).await
-    }
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| tokens::add(write, &token, &by)).await
-    }
-
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| tokens::revoke(write, id, &by, at)).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
@@ -455,7 +363,7 @@ impl Store for SqliteStore {
     }
 
     async fn dump(&self) -> Result<String, StoreError> {
-        self.readers.read_within(RECOUNT_MAX, dump::dump).await
+        self.readers.read_within(RECOUNT_MAX, |conn| dump::dump(conn)).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

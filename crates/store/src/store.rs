@@ -2,40 +2,41 @@
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId, TokenId};
+use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::letter::{Admitted, Receipt};
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
 use crate::StoreError;
+use crate::access::Access;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
-use crate::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep, Settlement};
 use crate::copy::CopyStore;
-use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
+use crate::decision::{Decided, Decision, Operation, Operations};
 use crate::event::{Event, EventsKept};
-use crate::incident::{IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery};
+use crate::incident::Incidents;
 use crate::job_store::JobStore;
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::redrive_store::RedriveStore;
+use crate::redrive_store::{RedriveStore, Redrives};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::retention_store::RetentionStore;
 use crate::search::{BodyIndex, SuggestKey, Suggestion};
 use crate::series::{Line, SeriesQuery};
-use crate::session_store::SessionStore;
 use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
-use crate::token::StoredToken;
 use crate::transfer::{Exported, Import, Imported};
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    CopyStore
+    Access
+    + CopyStore
+    + Incidents
     + JobStore
+    + Operations
     + RedriveStore
+    + Redrives
     + RetentionStore
-    + SessionStore
     + SourceStore
     + Send
     + Sync
@@ -67,15 +68,6 @@ pub trait Store:
     /// Lines of inflow and outflow, from what is kept as letters move.
     async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError>;
 
-    /// Fetches one page of incidents in a total order.
-    async fn incidents(&self, query: IncidentQuery) -> Result<IncidentPage, StoreError>;
-
-    /// Counts incidents by where they stand; states without any are left out.
-    async fn incident_counts(&self) -> Result<IncidentCounts, StoreError>;
-
-    /// Fetches one incident whole.
-    async fn incident(&self, id: IncidentId) -> Result<Option<IncidentDetail>, StoreError>;
-
     /// Values of a filter key that begin with `prefix`, the most frequent first where that is known.
     async fn suggest(
         &self,
@@ -98,7 +90,7 @@ pub trait Store:
     /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
     async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
 
-    /// The same without setting out.
+    /// How far the way of grouping has come, without setting out.
     async fn regrouped(&self) -> Result<Regrouping, StoreError>;
 
     /// The next lives of the regrouping that is on its way.
@@ -117,49 +109,8 @@ pub trait Store:
     /// Decides on one letter and writes the audit entry, together.
     async fn decide(&self, letter: LetterId, decision: Decision) -> Result<Decided, StoreError>;
 
-    /// Opens an operation in state `freezing`.
-    async fn open_operation(&self, operation: NewOperation) -> Result<(), StoreError>;
-
-    /// Takes down one chunk of the operation's list: letters captured before it was opened that match its filter. When
-    /// the list is complete the operation is `working`, or `refused` if the count is not the expected one.
-    async fn freeze(&self, operation: OperationId) -> Result<Operation, StoreError>;
-
     /// Decides the next chunk of a frozen list.
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError>;
-
-    /// Operations that have letters left to decide, oldest first.
-    async fn working_operations(&self, limit: usize) -> Result<Vec<OperationId>, StoreError>;
-
-    /// Ends operations that were opened before then and are still freezing, and plans that nobody has worked on since and
-    /// are not finished: their caller or their server is gone. Returns how many.
-    async fn drop_unfrozen(&self, opened_before: Time) -> Result<u64, StoreError>;
-
-    async fn operation(&self, id: OperationId) -> Result<Option<Operation>, StoreError>;
-
-    /// The first letters that an operation could not decide.
-    async fn skipped(&self, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError>;
-
-    /// Takes a letter to be put back.
-    async fn claim(&self, request: ClaimRequest, at: Time)
-    -> Result<Result<Claim, ClaimRefused>, StoreError>;
-
-    /// Moves a claim forward: to `sending` before the publish, to `sent` after its confirmation.
-    async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError>;
-
-    /// Ends a claim and moves its letter.
-    async fn settle(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        settlement: Settlement,
-        at: Time,
-    ) -> Result<Result<(), ClaimRefused>, StoreError>;
 
     /// The audit log, newest first, before a position.
     async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
@@ -175,13 +126,6 @@ pub trait Store:
     /// Forgets the minutes of lines before a time, a bounded number at once; says how many points.
     async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError>;
 
-    async fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
-
-    async fn add_token(&self, token: StoredToken, by: Actor) -> Result<(), StoreError>;
-
-    /// Revokes a token; false if there is none that could be.
-    async fn revoke_token(&self, id: TokenId, by: Actor, at: Time) -> Result<bool, StoreError>;
-
     /// Whether a letter could be stored now: writes something and takes it back.
     async fn ready(&self) -> Result<(), StoreError>;
 
@@ -194,7 +138,7 @@ pub trait Store:
     /// Whether this instance does the periodic work now.
     async fn lead(&self) -> Result<bool, StoreError>;
 
-    /// The same as it was found when it was asked last, without asking. A store of one process is always led by it.
+    /// Whether this instance led when it was asked last, without asking. A store of one process is always led by it.
     fn leads(&self) -> bool {
         true
     }

@@ -95,7 +95,7 @@ impl TestDatabase {
         self
     }
 
-    /// The same with a store in this mode.
+    /// A database of its own with a store in this mode.
     pub fn of(mode: Mode) -> TestDatabase {
         match mode {
             Mode::Test => TestDatabase::new(),
@@ -284,4 +284,9 @@ fn start(care: Care) -> Server {
 fn answers(server: &Server) -> bool {
     let url = url(server, "postgres");
     block_on(async move { tokio_postgres::connect(&url, NoTls).await.is_ok() })
+}
+
+/// The tables whose columns the shared operations state, each with those columns.
+pub fn stated_tables() -> Vec<(&'static str, &'static [&'static str])> {
+    crate::engine::TABLES.iter().map(|table| (table.name, table.columns)).collect()
 }

@@ -18,7 +18,7 @@ use lazaret_server::clock::Clock;
 use lazaret_server::config::{Config, DestinationConfig, DestinationUrl};
 use lazaret_server::redrive::{self, Glass, LaunchRequest, PlanRequest, Selection, Wanted};
 use lazaret_server::report::{Door, read_entry};
-use lazaret_store::RedriveStore;
+use lazaret_store::Redrives;
 use lazaret_store::audit::Actor;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use tokio::net::TcpListener;

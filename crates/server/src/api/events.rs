@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, header};
 use lazaret_core::filter::Filter;
 use lazaret_core::limits;
 use lazaret_core::pattern::Pattern;
-use lazaret_store::session_store::StoredSession;
+use lazaret_store::access::StoredSession;
 
 use super::letters::{Pairs, once, parse_limit};
 use super::problem::{Code, Problem};

@@ -9,8 +9,8 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, HeaderValue, Method, header};
+use lazaret_store::access::StoredSession;
 use lazaret_store::audit::Actor;
-use lazaret_store::session_store::StoredSession;
 
 use super::problem::{Code, Problem};
 use crate::access::{self, Caller, Denied, Permission, Reach, Role};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, header};
-use lazaret_store::session_store::StoredSession;
+use lazaret_store::access::StoredSession;
 use sha2::{Digest, Sha256};
 
 use crate::access::{Caller, Permission};

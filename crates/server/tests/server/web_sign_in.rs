@@ -7,7 +7,7 @@ use axum::extract::ConnectInfo;
 use http::{Method, header};
 use lazaret_server::config::Config;
 use lazaret_server::sessions;
-use lazaret_store::SessionStore;
+use lazaret_store::Access;
 use lazaret_store::sqlite::Mode;
 use serde_json::json;
 use sha2::{Digest, Sha256};

@@ -8,21 +8,9 @@ use super::cell::{At, Cells, Uid, clean, clean_opt};
 use super::conn::{Binds, Conn};
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Act, Actor, AuditEntry, AuditQuery};
+use crate::audit::{Actor, AuditEntry, AuditQuery};
 
-/// An entry that is about to be written; it gets its id here and its position at the commit.
-pub(super) struct NewEntry<'a> {
-    pub at: Time,
-    pub actor: &'a Actor,
-    pub action: &'a str,
-    pub letter: Option<LetterId>,
-    pub operation: Option<OperationId>,
-    pub incident: Option<IncidentId>,
-    pub redrive: Option<RedriveId>,
-    pub filter: Option<&'a str>,
-    pub count: u64,
-    pub reason: Option<&'a str>,
-}
+pub(super) use crate::audit::NewEntry;
 
 /// An entry that waits for its position.
 pub(super) struct Entry {
@@ -60,23 +48,6 @@ pub(super) fn add(write: &mut Write, entry: &NewEntry<'_>) -> Result<(), StoreEr
         reason: owned(entry.reason),
     });
     Ok(())
-}
-
-/// Puts an act on record.
-pub(super) fn note(write: &mut Write, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: act.action(),
-        letter: act.letter(),
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: act.filter(),
-        count: 1,
-        reason: act.reason(),
-    };
-    add(write, &entry)
 }
 
 const ADD_ENTRIES: &str = "

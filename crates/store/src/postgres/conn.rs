@@ -119,19 +119,19 @@ impl AnswerLimit {
 
 /// A connection in use. Unless it is given back it is closed: whoever was working on it may have gone away in the
 /// middle of a transaction.
-pub(super) struct Conn {
+pub(crate) struct Conn {
     client: Option<Client>,
     limit: AnswerLimit,
 }
 
 impl Conn {
-    pub async fn of(connections: &Connections) -> Result<Conn, StoreError> {
+    pub(super) async fn of(connections: &Connections) -> Result<Conn, StoreError> {
         let client = connections.pool.get().await.map_err(no_connection)?;
         Ok(Conn { client: Some(client), limit: AnswerLimit::of(connections.statement) })
     }
 
     /// The connection with another limit for its answers.
-    pub fn within(mut self, limit: AnswerLimit) -> Conn {
+    pub(super) fn within(mut self, limit: AnswerLimit) -> Conn {
         self.limit = limit;
         self
     }
@@ -204,7 +204,7 @@ impl Conn {
         Ok(())
     }
 
-    /// The same for several statements that are to be sent one behind the other, in the order they are asked for.
+    /// Prepares several statements that are to be sent one behind the other, in the order they are asked for.
     pub async fn prepare_all(&self, statements: &[&str]) -> Result<(), StoreError> {
         for sql in statements {
             self.prepare(sql).await?;
@@ -212,7 +212,7 @@ impl Conn {
         Ok(())
     }
 
-    /// The same, row by row as they come in.
+    /// Runs a statement and gives its rows as they come in.
     pub async fn stream(
         &self,
         sql: &str,
@@ -250,15 +250,20 @@ impl Conn {
     }
 
     /// Runs a statement that was composed for one question: it is planned for its values, and not kept.
-    pub async fn ask(&self, sql: &str, binds: &Binds) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn ask(&self, sql: &str, binds: &Binds) -> Result<Vec<Row>, StoreError> {
         let typed: Vec<(Bind<'_>, Type)> =
             binds.0.iter().map(|(value, of)| (value.as_ref() as Bind<'_>, of.clone())).collect();
+        self.ask_typed(sql, &typed).await
+    }
+
+    /// Runs a composed statement with values of stated types.
+    pub async fn ask_typed(&self, sql: &str, typed: &[(Bind<'_>, Type)]) -> Result<Vec<Row>, StoreError> {
         let client = self.client()?;
         #[cfg(feature = "testing")]
         if plans::are_wanted() {
-            plans::keep(sql, &client.query_typed(&plans::explained(sql), &typed).await?)?;
+            plans::keep(sql, &client.query_typed(&plans::explained(sql), typed).await?)?;
         }
-        self.answered(client.query_typed(sql, &typed)).await
+        self.answered(client.query_typed(sql, typed)).await
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Dimension {
     Class,
     Fingerprint,
     Aggregate,
-    /// The same three again for letters of jobs alone.
+    /// Queue, type and error type of letters of jobs alone.
     JobQueue,
     JobType,
     JobErrorType,
@@ -232,7 +232,7 @@ impl Tally {
         self.moves.note(one);
     }
 
-    /// The same for something that happened to a job.
+    /// Something happened to a job that is counted for whoever watches, if it is committed.
     pub fn note_job(&mut self, kind: &'static str, queue: &str, job_type: &str) {
         self.note(Move {
             kind,

@@ -19,18 +19,7 @@ use crate::decision::Verb;
 use crate::event::{Event, EventsKept};
 use crate::moves::Move;
 
-/// An event that is about to be written; it gets its id here and its position at the commit.
-#[derive(Default)]
-pub(super) struct NewEvent<'a> {
-    pub at: Time,
-    pub kind: &'static str,
-    pub letter: Option<LetterId>,
-    pub incident: Option<IncidentId>,
-    pub operation: Option<OperationId>,
-    pub job: Option<JobId>,
-    pub actor: Option<&'a str>,
-    pub detail: Option<String>,
-}
+pub(super) use crate::event::NewEvent;
 
 /// What waits for its position.
 #[derive(Default)]
@@ -101,7 +90,7 @@ select l.source, l.queue, l.type
   from unnest($1::uuid[], $2::timestamptz[]) as n (letter, begun_at)
   join dead_letter_queue l on l.id = n.letter and l.created_at = n.begun_at";
 
-/// The same for many letters.
+/// Counts what happened to many live letters for whoever watches this instance.
 pub(super) async fn note_all(
     write: &mut Write,
     kind: &'static str,
@@ -172,7 +161,7 @@ with taken as (update positions
 select before
   from taken";
 
-/// The same where nothing but events was told, as of most jobs: in one round trip.
+/// Writes events where nothing else was told, as of most jobs: in one round trip.
 async fn flush_events(conn: &Conn, events: &[Waiting]) -> Result<Option<u64>, StoreError> {
     if events.is_empty() {
         return Ok(None);

@@ -29,7 +29,7 @@ impl Where {
         Ok(Where::with(fingerprints, filter, now, binds))
     }
 
-    /// The same for letters of the archive.
+    /// The conditions for letters of the archive.
     pub async fn of_archive(
         conn: &Conn,
         filter: &Filter,
@@ -196,7 +196,7 @@ async fn of(
 }
 
 /// Our pattern as SQL's `like`: only the star is special to us.
-pub(super) fn like(pattern: &str) -> String {
+pub(crate) fn like(pattern: &str) -> String {
     let mut like = String::with_capacity(pattern.len());
     for c in pattern.chars() {
         match c {

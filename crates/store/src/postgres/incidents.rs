@@ -1,10 +1,6 @@
-//! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
+//! Incidents: opened with their first letter, and added up as letters move.
 
 mod cause;
-mod detail;
-mod list;
-mod record;
-mod step;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,19 +11,17 @@ use lazaret_core::id::{IncidentId, RedriveId};
 use lazaret_core::incident::{FixStanding, Happening, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
+use tokio_postgres::Row;
 
 use super::cell::{At, Bind, Cells, Uid, clean, clean_opt};
 use super::conn::Conn;
 use super::events::{self, NewEvent};
-use super::rows;
+use super::filter::IS_IN_USE;
 use super::writer::Write;
 use crate::StoreError;
+use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
 
 pub(super) use cause::letter_causes;
-pub(super) use detail::detail;
-pub(super) use list::{counts, page};
-pub(super) use record::{Entry, category, fix_kind, note};
-pub(super) use step::{Held, happen, hold, step};
 
 /// The first letter of a fingerprint.
 #[derive(Clone, Copy)]
@@ -115,7 +109,20 @@ async fn add_incidents(write: &Write, openings: &[Opening<'_>]) -> Result<(), St
         )
         .await?;
     let opened: Vec<(IncidentId, Time)> = openings.iter().map(|one| (one.id, one.at)).collect();
-    record::note_opened(write, &opened).await
+    note_opened(write, &opened).await
+}
+
+const NOTE_OPENED: &str = "
+insert into incident_timeline (incident, ordinal, at, kind)
+select o.incident, 1, o.at, $3
+  from unnest($1::uuid[], $2::timestamptz[]) as o (incident, at)";
+
+/// Begins the timelines of incidents that are opened now.
+async fn note_opened(write: &Write, opened: &[(IncidentId, Time)]) -> Result<(), StoreError> {
+    let ids: Vec<Uid> = opened.iter().map(|(id, _)| Uid(*id.bytes())).collect();
+    let at: Vec<At> = opened.iter().map(|(_, at)| At(*at)).collect();
+    write.conn.execute(NOTE_OPENED, &[&ids, &at, &IncidentState::Open.name()]).await?;
+    Ok(())
 }
 
 /// Tells of an incident that was opened.
@@ -203,6 +210,20 @@ update incidents i
  where i.id = s.id
 returning i.id, i.state, i.unsettled, i.title, i.fix_at, i.fix_disproved";
 
+/// An incident after its letters moved.
+struct Summed {
+    id: IncidentId,
+    state: IncidentState,
+    unsettled: i64,
+    title: String,
+    fix: FixStanding,
+}
+
+fn read_summed(row: &crate::seam::Row<'_>) -> Result<Summed, StoreError> {
+    let (id, state, unsettled) = (row.get("id")?, row.get("state")?, row.get("unsettled")?);
+    Ok(Summed { id, state, unsettled, title: row.get("title")?, fix: fix_standing(row)? })
+}
+
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens or closes. Fingerprints
 /// move between incidents only while nobody else writes.
 pub(super) async fn add_sums(
@@ -231,13 +252,10 @@ pub(super) async fn add_sums(
     let asked: [Bind<'_>; 4] = [&ids, &letters, &unsettled, &seen_at];
     let (_, mut rows) = try_join(conn.execute(LOCK, &[&ids]), conn.query(ADD_SUMS, &asked)).await?;
     rows.sort_by_key(|row| row.id(0).unwrap_or_default());
-    for row in rows {
-        let id = IncidentId::from_bytes(row.id(0)?);
-        let state = self::state(row.cell(1)?)?;
+    for row in &rows {
+        let Summed { id, state, unsettled, title, fix } = read_summed(&crate::seam::Row::of_postgres(row))?;
         let Some(sums) = by_incident.get(&id) else { continue };
-        let fix = fix_standing(row.time_opt(4)?, row.cell(5)?);
-        let moves =
-            LetterMoves { relapsed: sums.relapsed, last_death: sums.died_at, unsettled: row.cell(2)? };
+        let moves = LetterMoves { relapsed: sums.relapsed, last_death: sums.died_at, unsettled };
         let sent = match sums.sent.is_empty() {
             true => state,
             false => state.after(Happening::SentSingly),
@@ -248,7 +266,7 @@ pub(super) async fn add_sums(
         for (to, by) in [(sent, sums.sent.last()), (died, None), (settled, None)] {
             if to != from {
                 let by = by.map(|sent| sent.by.as_str());
-                let change = Change { from, to, title: row.cell(3)?, by, text: None };
+                let change = Change { from, to, title: &title, by, text: None };
                 change_state(write, id, &change, at).await?;
                 from = to;
             }
@@ -267,68 +285,37 @@ async fn note_sent(write: &mut Write, id: IncidentId, sent: &[SentSingly]) -> Re
     for SentSingly { redrive, by, at } in sent {
         write.conn.execute(REDRIVEN, &[&Uid(*id.bytes()), &At(*at)]).await?;
         let text = redrive.to_string();
-        let entry = Entry { at: *at, kind: "redrive_started", by: Some(by), text: Some(&text) };
-        note(write, id, &entry).await?;
+        let note = TimelineNote { at: *at, kind: "redrive_started", by: Some(by), text: Some(&text) };
+        add_note(write, id, &note).await?;
     }
     Ok(())
 }
 
-/// The standing of a fix as it is kept: its time, and whether a regression disproved it.
-pub(super) fn fix_standing(fix_at: Option<Time>, disproved: bool) -> FixStanding {
-    match (disproved, fix_at) {
-        (true, _) => FixStanding::Disproved,
-        (false, Some(fix_at)) => FixStanding::Named(fix_at),
-        (false, None) => FixStanding::None,
-    }
+/// The newest of each fingerprint first, so that the index gives them and the rest is never read.
+fn newest_letters() -> String {
+    format!(
+        "select l.queue, l.type, l.subscriber_id, l.aggregate, l.tenant, l.class
+           from fingerprints f
+          cross join lateral (select queue, type, subscriber_id, aggregate, tenant, class, died_at, id
+                                from dead_letter_queue
+                               where fingerprint = f.fingerprint
+                               order by died_at desc, id desc
+                               limit $2) l
+          where f.incident = $1
+            and {IS_IN_USE}
+          order by l.died_at desc, l.id desc
+          limit $2"
+    )
 }
 
-const CHANGE_STATE: &str = "
-update incidents
-   set state = $3
- where id = $1
-   and state = $2";
-
-const DISPROVE_FIX: &str = "
-update incidents
-   set fix_at = null, fix_kind = null, fix_disproved = true
- where id = $1";
-
-/// A move of an incident, as it is told.
-struct Change<'a> {
-    from: IncidentState,
-    to: IncidentState,
-    title: &'a str,
-    by: Option<&'a str>,
-    text: Option<&'a str>,
-}
-
-/// Moves an incident whose row is locked, and tells of it. A regression voids the fix, so that no later move finds it in
-/// force.
-async fn change_state(
-    write: &mut Write,
+/// The newest letters of an incident.
+pub(super) async fn newest(
+    conn: &Conn,
     id: IncidentId,
-    change: &Change<'_>,
-    at: Time,
-) -> Result<(), StoreError> {
-    let Change { from, to, title, by, text } = *change;
-    write.conn.execute(CHANGE_STATE, &[&Uid(*id.bytes()), &from.name(), &to.name()]).await?;
-    if to == IncidentState::Regressed {
-        write.conn.execute(DISPROVE_FIX, &[&Uid(*id.bytes())]).await?;
-    }
-    note(write, id, &Entry { at, kind: to.name(), by, text }).await?;
-    let kind = match to {
-        IncidentState::Open => "incident.opened",
-        IncidentState::Diagnosed => "incident.diagnosed",
-        IncidentState::Fixed => "incident.fixed",
-        IncidentState::Regressed => "incident.regressed",
-        IncidentState::Closed => "incident.closed",
-        // A redrive tells of these itself.
-        IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
-    };
-    let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
-    events::add(write, &NewEvent { at, kind, incident: Some(id), actor: by, detail, ..NewEvent::default() })
-}
-
-pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
-    IncidentState::parse(text).ok_or_else(|| rows::unknown("incident's state", text))
+    limit: usize,
+) -> Result<Vec<[Option<String>; 6]>, StoreError> {
+    let rows = conn.query(&newest_letters(), &[&Uid(*id.bytes()), &(limit as i64)]).await?;
+    let read =
+        |row: &Row| Ok([row.cell(0)?, row.cell(1)?, row.cell(2)?, row.cell(3)?, row.cell(4)?, row.cell(5)?]);
+    rows.iter().map(read).collect()
 }

@@ -121,7 +121,7 @@ pub(super) async fn insert(
         .filter(|one| created.contains(one.prepared.admitted.id.bytes()))
         .map(|incoming| New { incoming, previous: None })
         .collect();
-    hold_known(write, &all, &created).await?;
+    lock_known(write, &all, &created).await?;
     create(write, &new).await?;
     let mut receipts = Vec::with_capacity(all.len());
     for incoming in all {
@@ -174,7 +174,7 @@ select id
 /// Holds the letters whose keys are known still, in the order of their ids, and before them the keys of those that are
 /// away: each is looked at by itself later, and two instances that are told of the same ones would wait for each other in
 /// a circle.
-async fn hold_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]>) -> Result<(), StoreError> {
+async fn lock_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]>) -> Result<(), StoreError> {
     let admitted = all.iter().map(|one| &one.prepared.admitted);
     let keys: Vec<&[u8]> =
         admitted.filter(|one| !created.contains(one.id.bytes())).map(|one| one.key.0.as_slice()).collect();
@@ -189,7 +189,7 @@ async fn hold_known(write: &Write, all: &[&Incoming], created: &HashSet<[u8; 16]
         }
     }
     if !away.is_empty() {
-        hold_keys(&write.conn, &away.iter().collect::<Vec<_>>()).await?;
+        lock_keys(&write.conn, &away.iter().collect::<Vec<_>>()).await?;
     }
     let (Some(first), Some(last)) = (ids.iter().min(), ids.iter().max()) else { return Ok(()) };
     let (from, to) = (At(first.at()), At(last.at()));
@@ -215,7 +215,7 @@ pub(super) async fn latest_of_key(
     Ok(Some((row.small(0)?, LetterId::from_bytes(row.id(1)?), rows::place(row.cell(2)?)?)))
 }
 
-pub(super) const HOLD_KEYS: &str = "
+pub(super) const LOCK_KEYS: &str = "
 select 1
   from letter_keys
  where key = any($1)
@@ -224,9 +224,9 @@ select 1
 
 /// Holds keys that are known still until the commit. Whoever puts something in the place of a letter that is away, or
 /// brings it back, does so before the last look at its key.
-pub(super) async fn hold_keys(conn: &Conn, keys: &[&CaptureKey]) -> Result<(), StoreError> {
+pub(super) async fn lock_keys(conn: &Conn, keys: &[&CaptureKey]) -> Result<(), StoreError> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.0.as_slice()).collect();
-    conn.execute(HOLD_KEYS, &[&keys]).await?;
+    conn.execute(LOCK_KEYS, &[&keys]).await?;
     Ok(())
 }
 
@@ -258,7 +258,7 @@ async fn insert_known(write: &mut Write, incoming: &Incoming) -> Result<Receipt,
                 }
             }
             Place::Archived | Place::Deleted if !held => {
-                hold_keys(&write.conn, &[&admitted.key]).await?;
+                lock_keys(&write.conn, &[&admitted.key]).await?;
                 held = true;
             }
             // A message that is still dead is no new death because its letter was deleted.
@@ -356,7 +356,7 @@ impl Incidents<'_> {
         self.tell_of(write, prepared.admitted.grouping.fingerprint.as_str())
     }
 
-    /// The same by the fingerprint alone.
+    /// The incident of a fingerprint; the first letter of an incident tells of its opening.
     pub fn tell_of(&mut self, write: &mut Write, fingerprint: &str) -> Result<IncidentId, StoreError> {
         if let Some(opening) = self.opened.remove(fingerprint) {
             incidents::tell_opened(write, &opening)?;

@@ -25,7 +25,7 @@ use lazaret_core::time::Time;
 use super::cell::{At, Cells, Uid, clean};
 use super::conn::Conn;
 use super::events::{self, NewEvent};
-use super::insert::{HOLD_KEYS, hold_keys};
+use super::insert::{LOCK_KEYS, lock_keys};
 use super::letters;
 use super::writer::Write;
 use crate::StoreError;
@@ -57,9 +57,9 @@ pub(super) async fn enqueue(
     let keys: Vec<&CaptureKey> = jobs.iter().map(|new| &new.key).collect();
     // Asked and done in one round trip: that an id is taken is rare. Whoever restores a letter of such an id has to be
     // waited for first.
-    write.conn.prepare(HOLD_KEYS).await?;
+    write.conn.prepare(LOCK_KEYS).await?;
     let ((), letters, added) = tokio::try_join!(biased;
-        hold_keys(&write.conn, &keys),
+        lock_keys(&write.conn, &keys),
         letters_of(&write.conn, &keys, &KEEPING),
         row::add(&write.conn, &packed)
     )?;

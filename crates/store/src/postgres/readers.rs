@@ -23,7 +23,7 @@ enum View {
     Newest,
     /// All statements the same.
     Snapshot,
-    /// The same, with more time for each statement.
+    /// All statements the same, with this much time for each.
     Within(Duration),
 }
 
@@ -36,7 +36,7 @@ impl Readers {
     /// Runs `work`, which asks one question: every statement sees what is committed when it begins.
     pub async fn read<I, T, F>(&self, input: I, work: F) -> Result<T, StoreError>
     where
-        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+        F: for<'a> Fn(&'a mut Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         self.run(View::Newest, input, work).await
     }
@@ -44,12 +44,12 @@ impl Readers {
     /// Runs `work` on one snapshot: all its statements see the same.
     pub async fn snapshot<I, T, F>(&self, input: I, work: F) -> Result<T, StoreError>
     where
-        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+        F: for<'a> Fn(&'a mut Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         self.run(View::Snapshot, input, work).await
     }
 
-    /// The same with another bound, for reads that have to see every row.
+    /// Runs `work` on one snapshot with another bound, for reads that have to see every row.
     pub async fn snapshot_within<I, T, F>(
         &self,
         read_max: Duration,
@@ -57,14 +57,14 @@ impl Readers {
         work: F,
     ) -> Result<T, StoreError>
     where
-        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+        F: for<'a> Fn(&'a mut Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         self.run(View::Within(read_max), input, work).await
     }
 
     async fn run<I, T, F>(&self, view: View, input: I, work: F) -> Result<T, StoreError>
     where
-        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+        F: for<'a> Fn(&'a mut Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         let limit = AnswerLimit::of(match view {
             View::Newest | View::Snapshot => self.statement,
@@ -87,10 +87,10 @@ impl Readers {
         work: &F,
     ) -> Result<T, StoreError>
     where
-        F: for<'a> Fn(&'a Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
+        F: for<'a> Fn(&'a mut Conn, &'a I) -> BoxFuture<'a, Result<T, StoreError>>,
     {
         const BEGIN: &str = "begin isolation level repeatable read, read only";
-        let conn = Conn::of(&self.connections).await?.within(limit);
+        let mut conn = Conn::of(&self.connections).await?.within(limit);
         match view {
             View::Newest => {}
             View::Snapshot => conn.batch(BEGIN).await?,
@@ -98,7 +98,7 @@ impl Readers {
                 conn.batch(&format!("{BEGIN}; set local statement_timeout to {}", max.as_millis())).await?;
             }
         }
-        let result = work(&conn, input).await.map_err(of_search);
+        let result = work(&mut conn, input).await.map_err(of_search);
         match view {
             // A connection that failed is closed, and with it what was open on it.
             _ if result.is_err() => {}

@@ -326,7 +326,7 @@ select l.event_id
  where l.source = $3";
 
 /// Jobs come before letters, as in every change of a job.
-const HOLD_JOBS: &str = "
+const LOCK_JOBS: &str = "
 select job
   from jobs
  where id = any($1)
@@ -349,7 +349,7 @@ async fn hold(write: &Write, letters: &[(LetterId, u32)]) -> Result<HashMap<Lett
     for row in write.conn.query(NAMED, &[&ids, &begun_at, &SOURCE]).await? {
         jobs.extend(JobId::parse(row.cell(0)?).ok().map(|job| Uid(*job.bytes())));
     }
-    write.conn.execute(HOLD_JOBS, &[&jobs]).await?;
+    write.conn.execute(LOCK_JOBS, &[&jobs]).await?;
     let mut held = HashMap::with_capacity(letters.len());
     for row in write.conn.query(HOLD, &[&ids, &begun_at, &Status::Pending.name()]).await? {
         let (source, event): (&str, &str) = (row.cell(3)?, row.cell(4)?);

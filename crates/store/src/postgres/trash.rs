@@ -84,23 +84,23 @@ impl<'a> Removal<'a> {
 /// Why a letter went that a person deleted.
 const BY_HAND: &str = "deleted";
 
-const HOLD_KEYS_OF: &str = "
+const LOCK_KEYS_OF: &str = "
 select 1
   from letter_keys
  where id = any($1)
  order by key, generation
    for no key update";
 
-/// Holds the keys of letters that are about to go, before anything else of them.
-pub(super) async fn hold_keys_of(conn: &Conn, letters: &[LetterId]) -> Result<(), StoreError> {
+/// Locks the keys of letters that are about to go, before anything else of them.
+pub(super) async fn lock_keys_of(conn: &Conn, letters: &[LetterId]) -> Result<(), StoreError> {
     let ids: Vec<Uid> = letters.iter().map(|letter| Uid(*letter.bytes())).collect();
-    conn.execute(HOLD_KEYS_OF, &[&ids]).await?;
+    conn.execute(LOCK_KEYS_OF, &[&ids]).await?;
     Ok(())
 }
 
-/// The same for one letter, wherever it is: whoever places a hold on one that is archived has its row there.
-pub(super) async fn hold_key_of(conn: &Conn, letter: LetterId) -> Result<(), StoreError> {
-    hold_keys_of(conn, &[letter]).await?;
+/// Locks the key of one letter, wherever it is: whoever places a hold on one that is archived has its row there.
+pub(super) async fn lock_key_of(conn: &Conn, letter: LetterId) -> Result<(), StoreError> {
+    lock_keys_of(conn, &[letter]).await?;
     conn.execute("select 1 from archive where id = $1 for update", &[&Uid(*letter.bytes())]).await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::cell::{At, Bind, Cells, Uid, clean, clean_opt};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::holds;
-use super::jobs::follow::{follow, hold_jobs, withdraw};
+use super::jobs::follow::{follow, lock_jobs, withdraw};
 use super::jobs::retry::{Retried, retry};
 use super::redrives::doors::{self, Door};
 use super::retention::restore;
@@ -24,24 +24,15 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
 
-pub(super) use many::{Listed, carry_out_all, hold, move_all};
+pub(super) use many::{Listed, carry_out_all, lock_letters, move_all};
 
 /// What a move writes beside the state.
 #[derive(Clone, Copy)]
 pub(super) enum Mark<'a> {
-    Nothing,
     /// The letter ends: how, by whom, why.
-    Ends {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
-    /// The same for a letter whose copy was out.
-    Delivered {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
+    Ends { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
+    /// A letter ends whose copy was out: how, by whom, why.
+    Delivered { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
     /// The letter waits again: what ended it is taken back.
     Reopens,
     /// The letter was claimed, and will be sent.
@@ -92,7 +83,6 @@ fn count(write: &mut Write, now: Counted, from: Status, at: Time) {
 /// What a mark sets, behind five other binds of which the fifth is the time, and what it binds.
 fn set<'a>(mark: Mark<'a>) -> (&'static str, Vec<Box<dyn ToSql + Sync + Send + 'a>>) {
     match mark {
-        Mark::Nothing => ("", Vec::new()),
         Mark::Ends { strategy, by, notes } => (
             ", resolution_timestamp = $5, resolution_strategy = $6, resolved_by = $7, resolution_notes = $8,
                retention_at = $5",
@@ -173,9 +163,9 @@ pub(super) async fn decide(
     if let Some(from) = decision.from {
         // Keys and jobs before their letters, as everywhere.
         if decision.verb == Verb::Delete {
-            trash::hold_key_of(&write.conn, letter).await?;
+            trash::lock_key_of(&write.conn, letter).await?;
         }
-        hold_jobs(write, &[letter]).await?;
+        lock_jobs(write, &[letter]).await?;
         match standing(write, letter).await? {
             Some(standing) if standing.status != from => {
                 return Ok(Decided::Refused(Refused { action: decision.verb.action(), standing }));
@@ -214,7 +204,7 @@ pub(super) async fn carry_out(
         Verb::Resolve => settle(write, letter, decision, ends(Strategy::ManualResolution, decision)).await?,
         Verb::Discard => settle(write, letter, decision, ends(Strategy::Discard, decision)).await?,
         Verb::Reopen => {
-            hold_jobs(write, &[letter]).await?;
+            lock_jobs(write, &[letter]).await?;
             let moved = mark(write, letter, decision, Mark::Reopens).await?;
             if moved.decided == Decided::Done {
                 follow(write, letter, decision.at).await?;
@@ -263,7 +253,7 @@ async fn settle(
     decision: &Decision,
     ends: Mark<'_>,
 ) -> Result<Carried, StoreError> {
-    let jobs = hold_jobs(write, &[letter]).await?;
+    let jobs = lock_jobs(write, &[letter]).await?;
     let moved = mark(write, letter, decision, ends).await?;
     if moved.decided == Decided::Done {
         withdraw(write, jobs.into_values()).await?;
@@ -273,8 +263,8 @@ async fn settle(
 
 /// Takes a letter out of all lists, with its job; one that is archived, out of the archive.
 async fn delete(write: &mut Write, letter: LetterId, decision: &Decision) -> Result<Carried, StoreError> {
-    trash::hold_key_of(&write.conn, letter).await?;
-    let jobs = hold_jobs(write, &[letter]).await?;
+    trash::lock_key_of(&write.conn, letter).await?;
+    let jobs = lock_jobs(write, &[letter]).await?;
     let Some(standing) = standing(write, letter).await? else { return Ok(Carried::only(Decided::Unknown)) };
     if let Err(refused) = standing.after(Action::Delete) {
         return Ok(Carried::only(Decided::Refused(refused)));

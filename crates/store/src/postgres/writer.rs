@@ -36,20 +36,20 @@ use group::Group;
 use request::{Capture, Request, Waiting, Work};
 
 /// What a request works with: the open transaction, and what is written once at its end.
-pub(super) struct Write {
-    pub conn: Conn,
-    pub entropy: Arc<Entropy>,
-    pub failures: Arc<Failures>,
+pub(crate) struct Write {
+    pub(in crate::postgres) conn: Conn,
+    pub(in crate::postgres) entropy: Arc<Entropy>,
+    pub(in crate::postgres) failures: Arc<Failures>,
     /// What became of letters that redrives have out, and letters that were put back without a plan.
-    pub outcomes: Outcomes,
+    pub(in crate::postgres) outcomes: Outcomes,
     /// Letters that came under holds and left them.
-    pub holds: holds::Totals,
+    pub(in crate::postgres) holds: holds::Totals,
     /// Counter changes of the whole transaction.
-    pub tally: Tally,
+    pub(in crate::postgres) tally: Tally,
     /// Changes to what queues hold.
-    pub depths: Depths,
+    pub(in crate::postgres) depths: Depths,
     /// Events, audit entries and lives that get their positions at the end.
-    pub told: Told,
+    pub(in crate::postgres) told: Told,
 }
 
 /// What the lanes share.
@@ -102,7 +102,7 @@ impl Writer {
         self.quick.write(Weight { letters, of: None }, Company::Welcome, input, work).await
     }
 
-    /// The same for work that moves one letter: the requests of a commit go in the order of their letters, so that two
+    /// Runs work that moves one letter: the requests of a commit go in the order of their letters, so that two
     /// instances never wait for each other in a circle.
     pub async fn write_of<I, T, F>(&self, letter: LetterId, input: I, work: F) -> Result<T, StoreError>
     where
@@ -113,7 +113,7 @@ impl Writer {
         self.quick.write(Weight { letters: 1, of: Some(letter) }, Company::Welcome, input, work).await
     }
 
-    /// The same for work that takes long: capture goes on beside it.
+    /// Runs work that takes long: capture goes on beside it.
     pub async fn write_long<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,
@@ -123,7 +123,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Welcome, input, work).await
     }
 
-    /// The same in a transaction of its own: for what takes a lock before it comes to letters.
+    /// Runs long work in a transaction of its own: for what takes a lock before it comes to letters.
     pub async fn write_apart<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,
@@ -133,7 +133,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Apart, input, work).await
     }
 
-    /// The same with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents, and
+    /// Runs work with nobody else writing meanwhile, in any instance: for what moves fingerprints between incidents, and
     /// for holds that letters come under as they are stored.
     pub async fn write_alone<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where
@@ -144,7 +144,7 @@ impl Writer {
         self.long.write(Weight { letters, of: None }, Company::Alone, input, work).await
     }
 
-    /// The same for what redrives do: each has a transaction to itself, because it locks from a run down to incidents,
+    /// Runs what redrives do: each has a transaction to itself, because it locks from a run down to incidents,
     /// and whatever came behind it in the same one would begin again at letters.
     pub async fn write_run<I, T, F>(&self, letters: usize, input: I, work: F) -> Result<T, StoreError>
     where

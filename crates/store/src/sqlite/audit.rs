@@ -7,27 +7,15 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::{Act, Actor, AuditEntry, AuditQuery};
+use crate::audit::{Actor, AuditEntry, AuditQuery};
 
-/// An entry that is about to be written; it gets its id and position there.
-pub(super) struct NewEntry<'a> {
-    pub at: Time,
-    pub actor: &'a Actor,
-    pub action: &'a str,
-    pub letter: Option<LetterId>,
-    pub operation: Option<OperationId>,
-    pub incident: Option<IncidentId>,
-    pub redrive: Option<RedriveId>,
-    pub filter: Option<&'a str>,
-    pub count: u64,
-    pub reason: Option<&'a str>,
-}
+pub(super) use crate::audit::NewEntry;
 
 const ADD_ENTRY: &str = "
 insert into audit (id, at, actor, role, action, letter, operation, filter, count, reason, request, incident, redrive)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
-pub(super) fn add(write: &Write<'_>, entry: &NewEntry<'_>) -> Result<(), StoreError> {
+pub(super) fn add(write: &Write, entry: &NewEntry<'_>) -> Result<(), StoreError> {
     let id = AuditId::mint(entry.at, write.entropy.take()?);
     write.conn.prepare_cached(ADD_ENTRY)?.execute((
         id.bytes(),
@@ -45,23 +33,6 @@ pub(super) fn add(write: &Write<'_>, entry: &NewEntry<'_>) -> Result<(), StoreEr
         entry.redrive.as_ref().map(RedriveId::bytes),
     ))?;
     Ok(())
-}
-
-/// Puts an act on record.
-pub(super) fn note(write: &Write<'_>, act: &Act, by: &Actor, at: Time) -> Result<(), StoreError> {
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: act.action(),
-        letter: act.letter(),
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: act.filter(),
-        count: 1,
-        reason: act.reason(),
-    };
-    add(write, &entry)
 }
 
 const COLUMNS: &str = "
@@ -145,7 +116,7 @@ select position
  limit ?1";
 
 /// Writes links to the oldest entries without one; nothing if these are others by now.
-pub(super) fn link(write: &Write<'_>, links: &[(u64, [u8; 32])]) -> Result<bool, StoreError> {
+pub(super) fn link(write: &Write, links: &[(u64, [u8; 32])]) -> Result<bool, StoreError> {
     let oldest: Vec<i64> = write
         .conn
         .prepare_cached(OLDEST_UNLINKED)?

@@ -61,7 +61,7 @@ impl Bodies {
         tokio::task::spawn_blocking(move || bodies.add(&next)).await.unwrap_or_else(|error| {
             Err(StoreError::Unavailable { doing: "indexing bodies", source: Some(Box::new(error)) })
         })?;
-        readers.read(state).await
+        readers.read(|conn| state(conn)).await
     }
 
     fn add(&self, next: &Next) -> Result<(), StoreError> {

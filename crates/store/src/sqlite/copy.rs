@@ -14,7 +14,7 @@ use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, S
 #[async_trait]
 impl CopyStore for SqliteStore {
     async fn copy_schema(&self) -> Result<Schema, StoreError> {
-        self.readers.read(schema).await
+        self.readers.read(|conn| schema(conn)).await
     }
 
     fn copy_order(&self) -> Vec<&'static str> {
@@ -22,7 +22,7 @@ impl CopyStore for SqliteStore {
     }
 
     async fn first_filled(&self) -> Result<Option<&'static str>, StoreError> {
-        self.readers.read(first_filled).await
+        self.readers.read(|conn| first_filled(conn)).await
     }
 
     async fn copy_out(&self, plan: Plan, out: mpsc::Sender<Piece>) -> Result<(), StoreError> {

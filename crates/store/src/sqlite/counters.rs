@@ -26,7 +26,7 @@ pub(super) enum Dimension {
     Class,
     Fingerprint,
     Aggregate,
-    /// The same three again for letters of jobs alone.
+    /// Queue, type and error type of letters of jobs alone.
     JobQueue,
     JobType,
     JobErrorType,
@@ -222,7 +222,7 @@ impl Tally {
         self.moves.note(one);
     }
 
-    /// The same for something that happened to a job.
+    /// Something happened to a job that is counted for whoever watches, if it is committed.
     pub fn note_job(&mut self, kind: &'static str, queue: &str, job_type: &str) {
         self.note(Move {
             kind,
@@ -265,7 +265,7 @@ impl Tally {
         self.moves.add(other.moves);
     }
 
-    pub fn flush(self, write: &Write<'_>) -> Result<(), StoreError> {
+    pub fn flush(self, write: &mut Write) -> Result<(), StoreError> {
         let mut sums: HashMap<&str, Sums> = HashMap::new();
         for (fingerprint, at) in &self.seen {
             sums.entry(fingerprint).or_default().seen_at = Some(*at);
@@ -287,16 +287,17 @@ impl Tally {
                 forget.execute((dimension.name(), value, term))?;
             }
         }
+        drop((change, forget));
         write_flows(write, &self.flows)?;
         self.depths.put(write)?;
         incidents::add_sums(write, sums, self.at)?;
-        if self.letters.is_empty() { Ok(()) } else { words::merge(write.conn) }
+        if self.letters.is_empty() { Ok(()) } else { words::merge(&write.conn) }
     }
 }
 
 /// Writes the minutes, and what they add up to by the hour.
 fn write_flows(
-    write: &Write<'_>,
+    write: &Write,
     flows: &HashMap<(i64, Dimension, String), (i64, i64)>,
 ) -> Result<(), StoreError> {
     let mut change = write.conn.prepare_cached(CHANGE_FLOW)?;

@@ -54,7 +54,7 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 /// Keeps what was decided elsewhere apart from our own log, which tells only of what happened here.
 pub(super) fn add_past(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     decisions: &[DecisionRecord],
 ) -> Result<(), StoreError> {

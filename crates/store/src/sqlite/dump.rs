@@ -94,7 +94,7 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
 }
 
 /// Forgets everything but the tokens, who is signed in with them, and how the store was made; says which life was the last.
-pub(super) fn empty(write: &mut Write<'_>) -> Result<i64, StoreError> {
+pub(super) fn empty(write: &mut Write) -> Result<i64, StoreError> {
     write.conn.execute_batch(
         "delete from rcas; delete from fixes; delete from incident_timeline; delete from run_minutes;
          delete from redrive_letters; delete from redrive_groups; delete from redrives; delete from send_numbers; delete from edits;

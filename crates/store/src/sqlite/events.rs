@@ -13,24 +13,13 @@ use crate::StoreError;
 use crate::event::{Event, EventsKept};
 use crate::moves::Move;
 
-/// An event that is about to be written; it gets its id and position there.
-#[derive(Default)]
-pub(super) struct NewEvent<'a> {
-    pub at: Time,
-    pub kind: &'static str,
-    pub letter: Option<LetterId>,
-    pub incident: Option<IncidentId>,
-    pub operation: Option<OperationId>,
-    pub job: Option<JobId>,
-    pub actor: Option<&'a str>,
-    pub detail: Option<String>,
-}
+pub(super) use crate::event::NewEvent;
 
 const ADD_EVENT: &str = "
 insert into events (id, at, kind, letter, incident, operation, job, actor, detail)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-pub(super) fn add(write: &Write<'_>, event: &NewEvent<'_>) -> Result<(), StoreError> {
+pub(super) fn add(write: &Write, event: &NewEvent<'_>) -> Result<(), StoreError> {
     let id = EventId::mint(event.at, write.entropy.take()?);
     write.conn.prepare_cached(ADD_EVENT)?.execute((
         id.bytes(),
@@ -50,7 +39,7 @@ const NAMES: &str = "select source, queue, type from dead_letter_queue where id 
 
 /// Counts what happened to a live letter for whoever watches this instance.
 pub(super) fn note(
-    write: &mut Write<'_>,
+    write: &mut Write,
     kind: &'static str,
     letter: LetterId,
     rule: &str,
@@ -133,8 +122,8 @@ delete from events
                      order by position
                      limit ?2)";
 
-pub(super) fn prune(write: &Write<'_>, keep: u64) -> Result<u64, StoreError> {
-    let EventsKept { newest, .. } = kept(write.conn)?;
+pub(super) fn prune(write: &Write, keep: u64) -> Result<u64, StoreError> {
+    let EventsKept { newest, .. } = kept(&write.conn)?;
     let Some(last) = newest.checked_sub(keep) else { return Ok(0) };
     let pruned =
         write.conn.prepare_cached(PRUNE)?.execute((last as i64, limits::EVENTS_PRUNED_PER_WRITE as i64))?;

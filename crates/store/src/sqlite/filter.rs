@@ -353,7 +353,7 @@ select fingerprint
  order by fingerprint";
 
 /// Our pattern as SQLite's `glob`: only the star is special to us.
-pub(super) fn glob(pattern: &str) -> String {
+pub(crate) fn glob(pattern: &str) -> String {
     let mut glob = String::with_capacity(pattern.len());
     for c in pattern.chars() {
         match c {

@@ -20,13 +20,16 @@ use rusqlite::Connection;
 use super::SqliteStore;
 use super::audit::{self, NewEntry};
 use super::events::{self, NewEvent};
-use super::operations;
 use super::trash::Carried;
 use super::verdicts::{self, Mark, apply};
 use super::writer::Write;
-use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Verb};
+use crate::decision::{
+    Decided, Decision, Expected, NewOperation, Operation, OperationState, Operations, Verb,
+};
+use crate::engine::operations::{self, drop_lists};
 use crate::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use crate::page::Total;
+use crate::seam::ready;
 use crate::{Store, StoreError};
 
 pub(super) async fn place(store: &SqliteStore, hold: NewHold) -> Result<HoldPlaced, StoreError> {
@@ -41,12 +44,8 @@ pub(super) async fn place(store: &SqliteStore, hold: NewHold) -> Result<HoldPlac
     }
 }
 
-fn place_on_letter(
-    write: &mut Write<'_>,
-    letter: LetterId,
-    hold: &NewHold,
-) -> Result<HoldPlaced, StoreError> {
-    match verdicts::standing(write.conn, letter)? {
+fn place_on_letter(write: &mut Write, letter: LetterId, hold: &NewHold) -> Result<HoldPlaced, StoreError> {
+    match verdicts::standing(&write.conn, letter)? {
         Some(standing) if standing.after(Action::Hold).is_ok() => {}
         Some(_) | None => return Ok(HoldPlaced::Unknown),
     }
@@ -88,7 +87,7 @@ async fn place_on_list(
             OperationState::Refused => break frozen,
         }
     };
-    store.drop_lists().await?;
+    drop_lists(store).await?;
     if frozen.total <= expected {
         return Ok(HoldPlaced::Count(frozen.total));
     }
@@ -98,8 +97,8 @@ async fn place_on_list(
 }
 
 /// Takes down the next letters; with the last of them the hold is in force.
-fn freeze(write: &mut Write<'_>, id: OperationId, hold: &NewHold) -> Result<Operation, StoreError> {
-    let frozen = operations::freeze(write, id)?;
+fn freeze(write: &mut Write, id: OperationId, hold: &NewHold) -> Result<Operation, StoreError> {
+    let frozen = ready(operations::freeze(write, id))?;
     let state = match frozen.state {
         OperationState::Freezing | OperationState::Refused => return Ok(frozen),
         OperationState::Working => HoldState::Placing,
@@ -115,7 +114,7 @@ select count(*)
  where standing = 1
    and state in ('placing', 'standing')";
 
-fn place_standing(write: &mut Write<'_>, filter: &Filter, hold: &NewHold) -> Result<HoldPlaced, StoreError> {
+fn place_standing(write: &mut Write, filter: &Filter, hold: &NewHold) -> Result<HoldPlaced, StoreError> {
     let others: i64 = write.conn.prepare_cached(STANDING)?.query_row([], |row| row.get(0))?;
     if others >= limits::STANDING_HOLDS_MAX as i64 {
         return Ok(HoldPlaced::TooMany);
@@ -177,7 +176,7 @@ const ADD: &str = "
 insert into holds (id, state, standing, filter, letter, reason, held_by, held_at, until)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-fn add(write: &Write<'_>, hold: &NewRecord<'_>) -> Result<(), StoreError> {
+fn add(write: &Write, hold: &NewRecord<'_>) -> Result<(), StoreError> {
     write.conn.prepare_cached(ADD)?.execute((
         hold.id.bytes(),
         hold.state.name(),
@@ -198,7 +197,7 @@ values (?1, ?2)
 on conflict (letter, hold) do nothing";
 
 /// Puts a letter under a hold; says whether it was not before.
-fn put_under(write: &Write<'_>, hold: HoldId, letter: LetterId, at: Time) -> Result<bool, StoreError> {
+fn put_under(write: &Write, hold: HoldId, letter: LetterId, at: Time) -> Result<bool, StoreError> {
     let added = write.conn.prepare_cached(PUT_UNDER)?.execute((letter.bytes(), hold.bytes()))?;
     if added == 0 {
         return Ok(false);
@@ -214,7 +213,7 @@ delete from hold_letters
    and hold = ?2";
 
 /// Takes a letter from under a hold; says whether it is free now.
-fn take_out(write: &Write<'_>, hold: HoldId, letter: LetterId, at: Time) -> Result<bool, StoreError> {
+fn take_out(write: &Write, hold: HoldId, letter: LetterId, at: Time) -> Result<bool, StoreError> {
     let taken = write.conn.prepare_cached(TAKE_OUT)?.execute((letter.bytes(), hold.bytes()))?;
     if taken == 0 {
         return Ok(false);
@@ -225,7 +224,7 @@ fn take_out(write: &Write<'_>, hold: HoldId, letter: LetterId, at: Time) -> Resu
     Ok(!others.exists([letter.bytes()])?)
 }
 
-fn count(write: &Write<'_>, hold: HoldId, letters: i64) -> Result<(), StoreError> {
+fn count(write: &Write, hold: HoldId, letters: i64) -> Result<(), StoreError> {
     write
         .conn
         .prepare_cached("update holds set letters = letters + ?2 where id = ?1")?
@@ -243,7 +242,7 @@ const OLDEST: &str = "
   limit 1)";
 
 /// Writes on a letter, wherever it is, what holds it.
-fn show(write: &Write<'_>, letter: LetterId, at: Time) -> Result<(), StoreError> {
+fn show(write: &Write, letter: LetterId, at: Time) -> Result<(), StoreError> {
     let live = write
         .conn
         .prepare_cached(&format!(
@@ -265,7 +264,7 @@ fn show(write: &Write<'_>, letter: LetterId, at: Time) -> Result<(), StoreError>
 
 /// Tells that a letter is held, or free, by a hold that is named.
 fn tell(
-    write: &Write<'_>,
+    write: &Write,
     verb: Verb,
     letter: LetterId,
     hold: HoldId,
@@ -285,7 +284,7 @@ fn tell(
 
 /// Holds one letter by a decision: under a hold of its own, or under that of the operation.
 pub(super) fn hold(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
     operation: Option<OperationId>,
@@ -331,7 +330,7 @@ update holds
 
 /// Frees one letter from all its holds by a decision.
 pub(super) fn release(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
@@ -353,7 +352,7 @@ pub(super) fn release(
 }
 
 /// Asks the machine for a letter that is live, or archived.
-fn mark(write: &mut Write<'_>, letter: LetterId, decision: &Decision) -> Result<Decided, StoreError> {
+fn mark(write: &mut Write, letter: LetterId, decision: &Decision) -> Result<Decided, StoreError> {
     let action = decision.verb.action();
     match apply(write, letter, action, Mark::Nothing, decision.at)? {
         Decided::Refused(refused)
@@ -373,7 +372,7 @@ select id, 'standing', 0, filter, coalesce(reason, ''), actor, opened_at
 on conflict (id) do nothing";
 
 /// Sees to it that an operation that holds letters has its hold.
-pub(super) fn open_for(write: &Write<'_>, operation: OperationId) -> Result<(), StoreError> {
+pub(super) fn open_for(write: &Write, operation: OperationId) -> Result<(), StoreError> {
     write.conn.prepare_cached(OF_OPERATION)?.execute([operation.bytes()])?;
     Ok(())
 }
@@ -390,7 +389,7 @@ pub(super) fn stands(conn: &Connection, operation: OperationId) -> Result<bool, 
 }
 
 /// Notes that an operation has held all its letters.
-pub(super) fn placed(write: &Write<'_>, operation: OperationId) -> Result<(), StoreError> {
+pub(super) fn placed(write: &Write, operation: OperationId) -> Result<(), StoreError> {
     write
         .conn
         .prepare_cached("update holds set state = 'standing' where id = ?1 and state = 'placing'")?
@@ -400,13 +399,13 @@ pub(super) fn placed(write: &Write<'_>, operation: OperationId) -> Result<(), St
 
 /// Sees to a letter that is live again: it is under the holds that it was under, and under those that stand for letters
 /// to come.
-pub(super) fn came_back(write: &Write<'_>, letter: LetterId, at: Time) -> Result<(), StoreError> {
+pub(super) fn came_back(write: &Write, letter: LetterId, at: Time) -> Result<(), StoreError> {
     show(write, letter, at)?;
     standing::catch(write, letter, at)
 }
 
 /// Sees to a letter that was put in as it was elsewhere. The hold that it came with is one on this letter here.
-pub(super) fn imported(write: &Write<'_>, letter: &Letter, at: Time) -> Result<(), StoreError> {
+pub(super) fn imported(write: &Write, letter: &Letter, at: Time) -> Result<(), StoreError> {
     if let Some(hold) = &letter.hold {
         let record = NewRecord {
             id: HoldId::mint(hold.at, write.entropy.take()?),
@@ -428,7 +427,7 @@ pub(super) fn imported(write: &Write<'_>, letter: &Letter, at: Time) -> Result<(
 }
 
 /// Forgets all of them.
-pub(super) fn empty(write: &Write<'_>) -> Result<(), StoreError> {
+pub(super) fn empty(write: &Write) -> Result<(), StoreError> {
     write.conn.execute_batch("delete from hold_letters; delete from holds;")?;
     write.standing.change();
     Ok(())

@@ -1,33 +1,25 @@
-//! Incidents: opened with their first letter, added up as letters move, read for lists and pages.
+//! Incidents: opened with their first letter, and added up as letters move.
 
-mod alike;
 mod cause;
-mod detail;
-mod record;
-mod step;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use lazaret_core::class::ErrorClass;
-use lazaret_core::fingerprint::{Fingerprint, Grouping};
+use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::{FixStanding, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::counters::Dimension;
 use super::events::{self, NewEvent};
-use super::filter::glob;
-use super::rows;
 use super::writer::Write;
 use crate::StoreError;
-use crate::incident::{Incident, IncidentCounts, IncidentKey, IncidentPage, IncidentQuery, IncidentSort};
+use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
+use crate::seam::ready;
+
 pub(super) use cause::letter_cause;
-pub(super) use detail::detail;
-pub(super) use record::{Entry, category, fix_kind, note};
-pub(super) use step::{happen, step};
 
 /// The first letter of a fingerprint.
 pub(super) struct Opening<'a> {
@@ -43,13 +35,13 @@ insert into incidents (id, state, opened_at, type, error_type, title, template, 
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?3)";
 
 /// Opens an incident together with its fingerprint, and tells of it.
-pub(super) fn open(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+pub(super) fn open(write: &mut Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     open_unpointed(write, opening)?;
     point(write, opening.grouping, opening.id, opening.at)
 }
 
-/// The same for a fingerprint that is there already and is pointed to it by the caller.
-pub(super) fn open_unpointed(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+/// Opens an incident whose fingerprint is there already and is pointed to it by the caller.
+pub(super) fn open_unpointed(write: &mut Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     let Opening { id, at, grouping, error_type, class } = opening;
     let parts = &grouping.parts;
     let error_type = if error_type.is_empty() { &parts.error_type } else { *error_type };
@@ -64,7 +56,8 @@ pub(super) fn open_unpointed(write: &Write<'_>, opening: &Opening<'_>) -> Result
         class.name(),
         parts.frames.first(),
     ))?;
-    note(write, *id, &Entry { at: *at, kind: IncidentState::Open.name(), by: None, text: None })?;
+    let opened = TimelineNote { at: *at, kind: IncidentState::Open.name(), by: None, text: None };
+    ready(add_note(write, *id, &opened))?;
     let detail = Some(serde_json::json!({"title": parts.title()}).to_string());
     events::add(
         write,
@@ -78,7 +71,7 @@ values (?1, ?2, ?3, ?4)";
 
 /// Writes down that a fingerprint belongs to an incident.
 pub(super) fn point(
-    write: &Write<'_>,
+    write: &Write,
     grouping: &Grouping,
     incident: IncidentId,
     at: Time,
@@ -138,7 +131,7 @@ returning id, state, unsettled, fix_at, fix_disproved, title";
 
 /// An incident after its letters moved.
 struct Summed {
-    state: String,
+    state: IncidentState,
     unsettled: i64,
     fix: FixStanding,
     title: String,
@@ -146,24 +139,24 @@ struct Summed {
 }
 
 /// Adds what the letters of a commit did to their incidents, and moves those that this opens, closes or brings back.
-pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
-    let mut moved: HashMap<[u8; 16], Summed> = HashMap::new();
+pub(super) fn add_sums(write: &mut Write, sums: HashMap<&str, Sums>, at: Time) -> Result<(), StoreError> {
+    let mut moved: HashMap<IncidentId, Summed> = HashMap::new();
     for (fingerprint, Sums { letters, unsettled, seen_at, died_at }) in sums {
         let seen_at = seen_at.unwrap_or_default();
         let found = write
             .conn
             .prepare_cached(ADD_SUMS)?
             .query_row((fingerprint, letters, unsettled, seen_at.ms()), |row| {
-                let summed = Summed {
-                    state: row.get(1)?,
-                    unsettled: row.get(2)?,
-                    fix: fix_standing(row.get(3)?, row.get(4)?),
-                    title: row.get(5)?,
-                    died_at,
-                };
-                Ok((row.get::<_, [u8; 16]>(0)?, summed))
+                let row = crate::seam::Row::of_sqlite(row);
+                Ok((|| {
+                    let id: IncidentId = row.get("id")?;
+                    let (state, unsettled) = (row.get("state")?, row.get("unsettled")?);
+                    let (fix, title) = (fix_standing(&row)?, row.get("title")?);
+                    Ok::<_, StoreError>((id, Summed { state, unsettled, fix, title, died_at }))
+                })())
             })
-            .optional()?;
+            .optional()?
+            .transpose()?;
         let Some((id, mut summed)) = found else {
             return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
         };
@@ -172,13 +165,13 @@ pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -
         moved.insert(id, summed);
     }
     for (id, summed) in moved {
-        let state = self::state(&summed.state)?;
+        let state = summed.state;
         let moves = LetterMoves { relapsed: false, last_death: summed.died_at, unsettled: summed.unsettled };
         let mut from = state;
         for to in state.after_letters(summed.fix, moves) {
             if to != from {
                 let change = Change { from, to, title: &summed.title, by: None, text: None };
-                change_state(write, IncidentId::from_bytes(id), &change, at)?;
+                ready(change_state(write, id, &change, at))?;
                 from = to;
             }
         }
@@ -186,219 +179,51 @@ pub(super) fn add_sums(write: &Write<'_>, sums: HashMap<&str, Sums>, at: Time) -
     Ok(())
 }
 
-/// The standing of a fix as it is kept: its time, and whether a regression disproved it.
-pub(super) fn fix_standing(fix_at: Option<i64>, disproved: bool) -> FixStanding {
-    match (disproved, fix_at) {
-        (true, _) => FixStanding::Disproved,
-        (false, Some(fix_at)) => FixStanding::Named(Time::from_ms(fix_at)),
-        (false, None) => FixStanding::None,
-    }
-}
-
-/// A move of an incident, as it is told.
-struct Change<'a> {
-    from: IncidentState,
-    to: IncidentState,
-    title: &'a str,
-    by: Option<&'a str>,
-    text: Option<&'a str>,
-}
-
-const CHANGE_STATE: &str = "
-update incidents
-   set state = ?3
- where id = ?1
-   and state = ?2";
-
-const DISPROVE_FIX: &str = "
-update incidents
-   set fix_at = null, fix_kind = null, fix_disproved = 1
- where id = ?1";
-
-/// Moves an incident and tells of it. A regression voids the fix, so that no later move finds it in force.
-fn change_state(write: &Write<'_>, id: IncidentId, change: &Change<'_>, at: Time) -> Result<(), StoreError> {
-    let Change { from, to, title, by, text } = *change;
-    write.conn.prepare_cached(CHANGE_STATE)?.execute((id.bytes(), from.name(), to.name()))?;
-    if to == IncidentState::Regressed {
-        write.conn.prepare_cached(DISPROVE_FIX)?.execute([id.bytes()])?;
-    }
-    note(write, id, &Entry { at, kind: to.name(), by, text })?;
-    let kind = match to {
-        IncidentState::Open => "incident.opened",
-        IncidentState::Diagnosed => "incident.diagnosed",
-        IncidentState::Fixed => "incident.fixed",
-        IncidentState::Regressed => "incident.regressed",
-        IncidentState::Closed => "incident.closed",
-        // A redrive tells of these itself.
-        IncidentState::Redriving | IncidentState::Verifying => return Ok(()),
-    };
-    let detail = Some(serde_json::json!({"from": from.name(), "title": title}).to_string());
-    events::add(write, &NewEvent { at, kind, incident: Some(id), actor: by, detail, ..NewEvent::default() })
-}
-
-pub(super) fn state(text: &str) -> Result<IncidentState, StoreError> {
-    IncidentState::parse(text).ok_or_else(|| rows::unknown("incident's state", text))
-}
-
-const COLUMNS: &str = "
-i.id, i.state, i.opened_at, i.type, i.error_type, i.title, i.template, i.class, i.letters, i.last_seen_at,
-i.merged_into, i.category, i.assignee";
-
-fn read(conn: &Connection, row: &Row<'_>) -> Result<Incident, StoreError> {
-    let id = IncidentId::from_bytes(row.get(0)?);
-    Ok(Incident {
-        id,
-        fingerprint: newest_fingerprint(conn, id)?,
-        title: row.get(5)?,
-        state: state(&row.get::<_, String>(1)?)?,
-        letter_type: row.get(3)?,
-        error_type: row.get(4)?,
-        template: row.get(6)?,
-        class: rows::class(&row.get::<_, String>(7)?)?,
-        analysed: row.get::<_, Option<String>>(11)?.as_deref().map(record::category).transpose()?,
-        assignee: row.get(12)?,
-        letters: row.get::<_, i64>(8)?.max(0) as u64,
-        by_status: by_status(conn, id)?,
-        first_seen_at: Time::from_ms(row.get(2)?),
-        last_seen_at: Time::from_ms(row.get(9)?),
-        merged_into: row.get::<_, Option<[u8; 16]>>(10)?.map(IncidentId::from_bytes),
-    })
-}
-
-const NEWEST_FINGERPRINT: &str = "
+const IN_USE: &str = "
 select f.fingerprint
   from fingerprints f
  where f.incident = ?1
- order by exists (select 1 from counters c where c.dimension = ?2 and c.value = f.fingerprint) desc,
-          f.first_seen_at desc, f.fingerprint
- limit 1";
+   and exists (select 1 from dead_letter_queue l where l.fingerprint = f.fingerprint)
+ order by f.first_seen_at desc, f.fingerprint
+ limit ?2";
 
-fn newest_fingerprint(conn: &Connection, id: IncidentId) -> Result<Fingerprint, StoreError> {
-    let text: Option<String> = conn
-        .prepare_cached(NEWEST_FINGERPRINT)?
-        .query_row((id.bytes(), Dimension::Fingerprint.name()), |row| row.get(0))
-        .optional()?;
-    Ok(Fingerprint::stored(text.unwrap_or_default()))
-}
+const NEWEST: &str = "
+select died_at, id
+  from dead_letter_queue indexed by letters_by_fingerprint
+ where fingerprint = ?1
+ order by died_at desc, id desc
+ limit ?2";
 
-// Without `cross` SQLite begins with all counters of the dimension, for each incident of a page.
-const BY_STATUS: &str = "
-select c.term, sum(c.letters)
-  from fingerprints f
- cross join counters c on c.dimension = ?2 and c.value = f.fingerprint
- where f.incident = ?1
- group by c.term
- limit 100";
-
-fn by_status(conn: &Connection, id: IncidentId) -> Result<BTreeMap<&'static str, u64>, StoreError> {
-    let mut counts = BTreeMap::from(Status::ALL.map(|status| (status.name(), 0)));
-    let mut statement = conn.prepare_cached(BY_STATUS)?;
-    let mut found = statement.query((id.bytes(), Dimension::Fingerprint.name()))?;
-    while let Some(row) = found.next()? {
-        let status = rows::status(&row.get::<_, String>(0)?)?;
-        counts.insert(status.name(), row.get::<_, i64>(1)?.max(0) as u64);
-    }
-    Ok(counts)
-}
-
-pub(super) fn page(conn: &Connection, query: &IncidentQuery) -> Result<IncidentPage, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
-    let (column, index) = match query.sort {
-        IncidentSort::LastSeenDesc => ("last_seen_at", "incidents_by_last_seen"),
-        IncidentSort::FirstSeenDesc => ("opened_at", "incidents_by_opening"),
-        IncidentSort::LettersDesc => ("letters", "incidents_by_letters"),
-        IncidentSort::UnsettledDesc => ("unsettled", "incidents_by_unsettled"),
-    };
-    let (conditions, mut binds) = conditions(query);
-    let total: i64 = conn
-        .prepare_cached(&format!("select count(*) from incidents i indexed by {index} where {conditions}"))?
-        .query_row(rusqlite::params_from_iter(&binds), |row| row.get(0))?;
-    let mut sql = format!(
-        "select {COLUMNS}, i.{column}
-           from incidents i indexed by {index}
-          where {conditions}"
-    );
-    if let Some(after) = query.after {
-        sql.push_str(&format!(" and (i.{column}, i.id) < (?, ?)"));
-        binds.extend([Value::Integer(after.value), Value::Blob(after.id.bytes().to_vec())]);
-    }
-    sql.push_str(&format!(" order by i.{column} desc, i.id desc limit ?"));
-    binds.push(Value::Integer(query.limit as i64 + 1));
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut found = statement.query(rusqlite::params_from_iter(binds))?;
-    let mut incidents = Vec::new();
-    let mut keys = Vec::new();
-    while let Some(row) = found.next()? {
-        let incident = read(conn, row)?;
-        keys.push(IncidentKey { value: row.get(13)?, id: incident.id });
-        incidents.push(incident);
-    }
-    let more = incidents.len() > query.limit;
-    incidents.truncate(query.limit);
-    keys.truncate(query.limit);
-    drop(found);
-    drop(statement);
-    drop(snapshot);
-    Ok(IncidentPage { incidents, total: total as u64, next: keys.last().copied().filter(|_| more) })
-}
-
-const COUNTS: &str = "
-select state, count(*)
-  from incidents
- where merged_into is null
- group by state";
-
-pub(super) fn counts(conn: &Connection) -> Result<IncidentCounts, StoreError> {
-    let mut statement = conn.prepare_cached(COUNTS)?;
-    let mut found = statement.query(())?;
-    let mut counts = IncidentCounts::new();
-    while let Some(row) = found.next()? {
-        counts.insert(state(&row.get::<_, String>(0)?)?, row.get::<_, i64>(1)?.max(0) as u64);
-    }
-    Ok(counts)
-}
-
-/// What a page asks of incidents, joined by `and`.
-fn conditions(query: &IncidentQuery) -> (String, Vec<Value>) {
-    let mut all = vec!["i.merged_into is null".to_owned()];
-    let mut binds = Vec::new();
-    if !query.states.is_empty() {
-        all.push(format!("i.state in ({})", vec!["?"; query.states.len()].join(", ")));
-        binds.extend(query.states.iter().map(|state| Value::Text(state.name().to_owned())));
-    }
-    for (column, pattern) in [("type", &query.letter_type), ("error_type", &query.error_type)] {
-        if let Some(pattern) = pattern {
-            all.push(format!("i.{column} glob ?"));
-            binds.push(Value::Text(glob(pattern.text())));
+/// The newest letters of an incident. Each fingerprint is asked by itself: together they would all be read and sorted.
+pub(super) fn newest(
+    conn: &Connection,
+    id: IncidentId,
+    limit: usize,
+) -> Result<Vec<[Option<String>; 6]>, StoreError> {
+    let mut newest: Vec<(i64, [u8; 16])> = Vec::new();
+    let mut of_one = conn.prepare_cached(NEWEST)?;
+    let mut statement = conn.prepare_cached(IN_USE)?;
+    let mut fingerprints = statement.query((id.bytes(), limits::AFFECTED_FINGERPRINTS_MAX as i64))?;
+    while let Some(row) = fingerprints.next()? {
+        let fingerprint = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        for found in of_one.query_map((fingerprint, limit as i64), |row| Ok((row.get(0)?, row.get(1)?)))? {
+            newest.push(found?);
         }
+        newest.sort_unstable_by(|one, other| other.cmp(one));
+        newest.truncate(limit);
     }
-    if let Some(class) = query.class {
-        all.push("i.class = ?".to_owned());
-        binds.push(Value::Text(class.name().to_owned()));
+    let mut statement = conn.prepare_cached(VALUES)?;
+    let mut values = Vec::with_capacity(newest.len());
+    for (_, letter) in newest {
+        let read = |row: &Row<'_>| {
+            Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?])
+        };
+        values.extend(statement.query_row([letter], read).optional()?);
     }
-    if let Some(text) = &query.text {
-        all.push("instr(lower(i.title), lower(?)) > 0".to_owned());
-        binds.push(Value::Text(text.clone()));
-    }
-    if let Some(since) = query.since {
-        all.push("i.last_seen_at >= ?".to_owned());
-        binds.push(Value::Integer(since.ms()));
-    }
-    (all.join(" and "), binds)
+    Ok(values)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::migrate;
-    use super::*;
-
-    #[test]
-    fn the_counts_of_an_incident_are_found_by_its_fingerprints() {
-        let mut conn = Connection::open_in_memory().unwrap();
-        migrate::migrate(&mut conn, 0).unwrap();
-        let mut statement = conn.prepare(&format!("explain query plan {BY_STATUS}")).unwrap();
-        let steps = statement.query_map((7, "fingerprint"), |row| row.get("detail")).unwrap();
-        let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
-        assert!(steps.iter().any(|step| step.contains("(dimension=? AND value=?)")), "{steps:?}");
-    }
-}
+const VALUES: &str = "
+select queue, type, subscriber_id, aggregate, tenant, class
+  from dead_letter_queue
+ where id = ?1";

@@ -25,7 +25,7 @@ use crate::moves::Move;
 use crate::packing::{Prepared, PreparedAttempt, origin_text};
 
 /// Stores a batch; one that fails fails all, because the caller gets one answer.
-pub(super) fn insert(write: &mut Write<'_>, batch: &[Prepared]) -> Result<Vec<Receipt>, StoreError> {
+pub(super) fn insert(write: &mut Write, batch: &[Prepared]) -> Result<Vec<Receipt>, StoreError> {
     batch.iter().map(|prepared| insert_one(write, prepared)).collect()
 }
 
@@ -57,7 +57,7 @@ pub(super) fn latest_of_key(
 }
 
 /// Stores one message. A letter that is new, or begins another life, is put under the holds that stand for it.
-pub(super) fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
+pub(super) fn insert_one(write: &mut Write, prepared: &Prepared) -> Result<Receipt, StoreError> {
     let receipt = take_in(write, prepared)?;
     match receipt.outcome {
         Outcome::Created | Outcome::Recurred | Outcome::Relapse => {
@@ -69,8 +69,8 @@ pub(super) fn insert_one(write: &mut Write<'_>, prepared: &Prepared) -> Result<R
 }
 
 /// Takes one message in; what it does depends on the letter that is known under its key.
-fn take_in(write: &mut Write<'_>, prepared: &Prepared) -> Result<Receipt, StoreError> {
-    let Some((generation, id, place)) = latest_of_key(write.conn, &prepared.admitted.key)? else {
+fn take_in(write: &mut Write, prepared: &Prepared) -> Result<Receipt, StoreError> {
+    let Some((generation, id, place)) = latest_of_key(&write.conn, &prepared.admitted.key)? else {
         return create(write, prepared, 1, None);
     };
     match place {
@@ -97,7 +97,7 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
         ?22)";
 
 fn create(
-    write: &mut Write<'_>,
+    write: &mut Write,
     prepared: &Prepared,
     generation: u32,
     previous: Option<LetterId>,
@@ -156,14 +156,14 @@ fn create(
 }
 
 pub(super) fn incident_of(
-    write: &Write<'_>,
+    write: &Write,
     fingerprint: &Fingerprint,
 ) -> Result<Option<IncidentId>, StoreError> {
-    incidents::of_fingerprint(write.conn, fingerprint.as_str())
+    incidents::of_fingerprint(&write.conn, fingerprint.as_str())
 }
 
 /// The incident of the letter's fingerprint, opened now if this is the first letter of it.
-fn find_incident(write: &Write<'_>, prepared: &Prepared) -> Result<IncidentId, StoreError> {
+fn find_incident(write: &mut Write, prepared: &Prepared) -> Result<IncidentId, StoreError> {
     let admitted = &prepared.admitted;
     if let Some(known) = incident_of(write, &admitted.grouping.fingerprint)? {
         return Ok(known);
@@ -192,7 +192,7 @@ struct Met {
     attempts_away: u32,
 }
 
-fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
+fn find_met(write: &Write, id: LetterId) -> Result<Met, StoreError> {
     let columns = rows::COUNTED_COLUMNS;
     let mut statement = write.conn.prepare_cached(&format!(
         "select letter, life, died_at, sent_at, ever_sent, held_at is not null, {columns}
@@ -223,7 +223,7 @@ fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
         .prepare_cached("select ordinal, identity from attempts where letter = ?1 order by ordinal")?;
     let mut attempts = HashMap::new();
     let mut attempts_last = 0;
-    for identity in away(write.conn, id)? {
+    for identity in away(&write.conn, id)? {
         attempts_last += 1;
         attempts.entry(identity).or_insert(attempts_last);
     }
@@ -240,7 +240,7 @@ fn find_met(write: &Write<'_>, id: LetterId) -> Result<Met, StoreError> {
 /// A message arrives under the key of a live letter: the same death told again, or a new one? The place is where the
 /// letter was when it arrived.
 pub(super) fn meet(
-    write: &mut Write<'_>,
+    write: &mut Write,
     prepared: &Prepared,
     id: LetterId,
     place: Place,
@@ -249,7 +249,7 @@ pub(super) fn meet(
     let met = find_met(write, id)?;
     let ordinal_of = |attempt: &PreparedAttempt| met.attempts.get(&attempt.identity.0).copied();
     let fatal_known = ordinal_of(prepared.fatal());
-    let mark_sent = outcomes::mark_sent(write.conn, &met.known, admitted.captured.mark)?;
+    let mark_sent = outcomes::mark_sent(&write.conn, &met.known, admitted.captured.mark)?;
     let evidence = Evidence { mark_sent, ..admitted.evidence(fatal_known.is_some()) };
     let verdict = judge(met.known, evidence);
     let standing = Standing { status: met.known.status, place, held: met.held, content_kept: true };
@@ -313,13 +313,13 @@ pub(super) fn meet(
     Ok(Receipt { letter: id, outcome })
 }
 
-fn known_incident(write: &Write<'_>, fingerprint: &str) -> Result<IncidentId, StoreError> {
+fn known_incident(write: &Write, fingerprint: &str) -> Result<IncidentId, StoreError> {
     let fingerprint = Fingerprint::stored(fingerprint.to_owned());
     incident_of(write, &fingerprint)?
         .ok_or_else(|| StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")))
 }
 
-fn touch(write: &Write<'_>, row: i64, died_at: Time, at: Time) -> Result<(), StoreError> {
+fn touch(write: &Write, row: i64, died_at: Time, at: Time) -> Result<(), StoreError> {
     write
         .conn
         .prepare_cached("update dead_letter_queue set died_at = ?2, updated_at = ?3 where letter = ?1")?
@@ -338,7 +338,7 @@ update dead_letter_queue
 
 /// Moves a letter into its next life: what lists show is taken from the new arrival, the old lives stay as they were.
 fn begin_life(
-    write: &mut Write<'_>,
+    write: &mut Write,
     prepared: &Prepared,
     met: &Met,
     life: u32,
@@ -403,7 +403,7 @@ insert into attempts (letter, ordinal, life, identity, at, duration_ms, error_ty
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
 pub(super) fn add_attempt(
-    write: &Write<'_>,
+    write: &Write,
     row: i64,
     ordinal: u32,
     life: u32,
@@ -429,13 +429,7 @@ insert into lives (letter, life, captured_at, died_at, class, fingerprint, conte
        sha256, fatal, retry_count, max_retries, redrive, reported, rowid, origin, body_missing)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
-fn add_life(
-    write: &Write<'_>,
-    prepared: &Prepared,
-    row: i64,
-    life: u32,
-    fatal: u32,
-) -> Result<(), StoreError> {
+fn add_life(write: &Write, prepared: &Prepared, row: i64, life: u32, fatal: u32) -> Result<(), StoreError> {
     let admitted = &prepared.admitted;
     let captured = &admitted.captured;
     write.conn.prepare_cached(ADD_LIFE)?.execute(rusqlite::params![
@@ -478,7 +472,7 @@ fn counted(prepared: &Prepared, status: Status) -> Counted {
 }
 
 /// Counts it for whoever watches this instance.
-pub(super) fn note(write: &mut Write<'_>, prepared: &Prepared, kind: &'static str) {
+pub(super) fn note(write: &mut Write, prepared: &Prepared, kind: &'static str) {
     let captured = &prepared.admitted.captured;
     write.tally.note(Move {
         kind,
@@ -490,7 +484,7 @@ pub(super) fn note(write: &mut Write<'_>, prepared: &Prepared, kind: &'static st
 }
 
 fn tell(
-    write: &mut Write<'_>,
+    write: &mut Write,
     prepared: &Prepared,
     kind: &'static str,
     letter: LetterId,

@@ -72,11 +72,11 @@ impl JobStore for SqliteStore {
     }
 
     async fn next_due(&self) -> Result<Option<Time>, StoreError> {
-        self.readers.read(jobs::next_due).await
+        self.readers.read(|conn| jobs::next_due(conn)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read(jobs::queues::all).await
+        self.readers.read(|conn| jobs::queues::all(conn)).await
     }
 
     async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
@@ -106,7 +106,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
-        self.readers.read(workers::all).await
+        self.readers.read(|conn| workers::all(conn)).await
     }
 
     async fn wish_worker(
@@ -148,7 +148,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
-        self.readers.read(replays::records).await
+        self.readers.read(|conn| replays::records(conn)).await
     }
 
     async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {

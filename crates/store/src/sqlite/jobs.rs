@@ -46,20 +46,20 @@ impl Enqueued {
 
 /// Enqueues all jobs, or none and says which one stands in the way.
 pub(super) fn enqueue(
-    write: &mut Write<'_>,
+    write: &mut Write,
     jobs: &[Enqueued],
     at: Time,
 ) -> Result<Result<(), JobId>, StoreError> {
     let mut seen = HashSet::with_capacity(jobs.len());
     for Enqueued { packed, key, .. } in jobs {
         let id = packed.job.id;
-        let letter_keeps_it = match latest_of_key(write.conn, key)? {
+        let letter_keeps_it = match latest_of_key(&write.conn, key)? {
             Some((_, _, Place::Live | Place::Archived)) => true,
             Some((_, _, Place::Deleted)) | None => false,
         };
         // Of one job the insert itself says whether its id is taken; of several, none may be written before all are
         // known to be new.
-        let stands = jobs.len() > 1 && row::standing(write.conn, id)?.is_some();
+        let stands = jobs.len() > 1 && row::standing(&write.conn, id)?.is_some();
         if letter_keeps_it || stands || !seen.insert(id) {
             return Ok(Err(id));
         }
@@ -79,7 +79,7 @@ pub(super) fn enqueue(
     Ok(Ok(()))
 }
 
-fn tell(write: &Write<'_>, job: JobId, events: &[JobEvent], at: Time) -> Result<(), StoreError> {
+fn tell(write: &Write, job: JobId, events: &[JobEvent], at: Time) -> Result<(), StoreError> {
     for event in events {
         let event = NewEvent {
             at,
@@ -174,7 +174,7 @@ select job, queue, octet_length(detail)
 
 /// Forgets jobs that ended in one of these states before the time beside it, of large ones only a few; a job in the dead
 /// letter stays.
-pub(super) fn prune(write: &Write<'_>, before: &[(JobState, Time)], limit: usize) -> Result<u64, StoreError> {
+pub(super) fn prune(write: &Write, before: &[(JobState, Time)], limit: usize) -> Result<u64, StoreError> {
     let (mut depths, mut pruned, mut bytes) = (Depths::default(), 0, 0);
     let mut forget = write.conn.prepare_cached("delete from jobs where job = ?1")?;
     for (state, before) in before {

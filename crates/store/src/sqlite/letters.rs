@@ -294,7 +294,7 @@ pub(super) fn history(conn: &Connection, id: LetterId) -> Result<Option<LetterHi
     Ok(history)
 }
 
-/// The same within a snapshot that is open already.
+/// A letter with all its lives and attempts, within a snapshot that is open already.
 pub(super) fn history_in(conn: &Connection, id: LetterId) -> Result<Option<LetterHistory>, StoreError> {
     let mut statement = conn.prepare_cached(&format!(
         "select {LETTER_COLUMNS}, l.letter

@@ -60,8 +60,8 @@ impl Numbers {
 }
 
 /// Writes the highest numbers down. Whoever deletes letters calls it in the same commit.
-pub(super) fn keep(write: &Write<'_>) -> Result<(), StoreError> {
-    let numbers = write.numbers;
+pub(super) fn keep(write: &Write) -> Result<(), StoreError> {
+    let numbers = &write.numbers;
     let text = format!("[{},{}]", numbers.letters.load(Ordering::Relaxed), numbers.last_life());
     write
         .conn

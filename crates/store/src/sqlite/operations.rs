@@ -1,4 +1,4 @@
-//! Operations: a selection frozen in chunks, then a decision worked off on it in chunks. The rows are the progress.
+//! The letters of an operation: found in order of death, and decided one by one.
 
 use std::time::{Duration, Instant};
 
@@ -7,81 +7,17 @@ use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::audit::{self, NewEntry};
 use super::filter::{Driver, Where};
 use super::holds;
 use super::redrives::doors;
-use super::rows::unknown;
 use super::scan::Scanner;
 use super::verdicts::carry_out;
 use super::writer::Write;
 use crate::StoreError;
-use crate::audit::Actor;
-use crate::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Skipped, Verb};
-
-const OPEN: &str = "
-insert into operations (id, action, state, actor, reason, filter, expected, opened_at, at_most, role,
-       request, floor_ms)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-
-pub(super) fn open(write: &Write<'_>, operation: &NewOperation) -> Result<(), StoreError> {
-    let decision = &operation.decision;
-    write.conn.prepare_cached(OPEN)?.execute((
-        operation.id.bytes(),
-        decision.verb.name(),
-        OperationState::Freezing.name(),
-        &decision.actor.name,
-        &decision.reason,
-        operation.filter.to_string(),
-        operation.expected.number() as i64,
-        decision.at.ms(),
-        matches!(operation.expected, Expected::AtMost(_)),
-        &decision.actor.role,
-        decision.actor.request.as_deref(),
-        decision.floor_ms,
-    ))?;
-    Ok(())
-}
-
-const OPERATION: &str = "
-select id, action, state, actor, reason, filter, expected, total, done, skipped, opened_at, finished_at, at_most,
-       floor_ms
-  from operations
- where id = ?1";
-
-pub(super) fn operation(conn: &Connection, id: OperationId) -> Result<Option<Operation>, StoreError> {
-    let mut statement = conn.prepare_cached(OPERATION)?;
-    let mut rows = statement.query([id.bytes()])?;
-    rows.next()?.map(read).transpose()
-}
-
-fn read(row: &Row<'_>) -> Result<Operation, StoreError> {
-    let (verb, state): (String, String) = (row.get(1)?, row.get(2)?);
-    let expected = row.get::<_, i64>(6)? as u64;
-    Ok(Operation {
-        id: OperationId::from_bytes(row.get(0)?),
-        verb: Verb::parse(&verb).ok_or_else(|| unknown("action", &verb))?,
-        state: OperationState::parse(&state).ok_or_else(|| unknown("operation's state", &state))?,
-        actor: row.get(3)?,
-        reason: row.get(4)?,
-        filter: row.get(5)?,
-        expected: if row.get(12)? { Expected::AtMost(expected) } else { Expected::Exactly(expected) },
-        total: row.get::<_, i64>(7)? as u64,
-        done: row.get::<_, i64>(8)? as u64,
-        skipped: row.get::<_, i64>(9)? as u64,
-        opened_at: Time::from_ms(row.get(10)?),
-        finished_at: row.get::<_, Option<i64>>(11)?.map(Time::from_ms),
-        floor_ms: row.get(13)?,
-    })
-}
-
-fn expect(conn: &Connection, id: OperationId) -> Result<Operation, StoreError> {
-    operation(conn, id)?.ok_or_else(|| StoreError::Corrupt(format!("operation {id} is gone")))
-}
-
-const FROZEN_SO_FAR: &str = "select frozen_died_at, frozen_id from operations where id = ?1";
+use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::operations::{DeathKey, FrozenChunk, moves_content};
 
 /// A letter that dies between two chunks moves behind the place reached and is met again; it stays listed as it was.
 const SELECT_LETTER: &str = "
@@ -89,95 +25,26 @@ insert into selections (operation, ordinal, letter, life)
 values (?1, ?2, ?3, ?4)
 on conflict (operation, letter) do nothing";
 
-/// Takes down the next chunk in order of death, from where the last one ended.
-pub(super) fn freeze(write: &Write<'_>, id: OperationId) -> Result<Operation, StoreError> {
-    let conn = write.conn;
-    let operation = expect(conn, id)?;
-    if operation.state != OperationState::Freezing {
-        return Ok(operation);
-    }
-    let filter = Filter::from_text(&operation.filter).map_err(|error| {
-        StoreError::Corrupt(format!("the filter of operation {id} cannot be read: {error}"))
-    })?;
-    let sql = Where::of(conn, &filter, operation.opened_at)?;
-    let (died_at, letter): (Option<i64>, Option<[u8; 16]>) =
-        conn.prepare_cached(FROZEN_SO_FAR)?.query_row([id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let last = died_at.zip(letter);
-    let Chunk { letters: chunk, end, complete } =
-        matching(conn, &filter, &sql, operation.opened_at, last, limits::FREEZE_ROWS_PER_WRITE)?;
-    let mut total = operation.total;
-    let mut add = conn.prepare_cached(SELECT_LETTER)?;
-    for (letter, life) in &chunk {
-        total += add.execute((id.bytes(), total as i64 + 1, letter, life))? as u64;
-    }
-    let state = after_chunk(operation.expected, total, complete);
-    let ended = matches!(state, OperationState::Refused | OperationState::Done);
-    conn.prepare_cached(
-        "update operations
-            set total = ?2, state = ?3, frozen_died_at = coalesce(?4, frozen_died_at),
-                frozen_id = coalesce(?5, frozen_id), finished_at = ?6, left_over = ?7
-          where id = ?1",
-    )?
-    .execute((
-        id.bytes(),
-        total as i64,
-        state.name(),
-        end.map(|(died_at, _)| died_at),
-        end.map(|(_, letter)| letter),
-        ended.then_some(operation.opened_at.ms()),
-        if state == OperationState::Refused { total as i64 } else { 0 },
-    ))?;
-    if state != OperationState::Freezing {
-        record(write, &operation, state, total)?;
-    }
-    expect(conn, id)
-}
-
-const ASKED_BY: &str = "select role, request from operations where id = ?1";
-
-/// Puts an operation on record with the number of letters that were found, in the commit that decides whether it is
-/// carried out: the log never shows a decision that was refused as one that was taken.
-fn record(
-    write: &Write<'_>,
+/// Lists the next letters that match, in order of death behind a place.
+pub(super) fn select_chunk(
+    write: &Write,
     operation: &Operation,
-    state: OperationState,
-    count: u64,
-) -> Result<(), StoreError> {
-    let (role, request): (Option<String>, Option<String>) = write
-        .conn
-        .prepare_cached(ASKED_BY)?
-        .query_row([operation.id.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let actor = Actor { name: operation.actor.clone(), role: role.unwrap_or_default(), request };
-    let entry = NewEntry {
-        at: operation.opened_at,
-        actor: &actor,
-        action: &operation.audit_action(state),
-        letter: None,
-        operation: Some(operation.id),
-        incident: None,
-        redrive: None,
-        filter: Some(&operation.filter),
-        count,
-        reason: operation.reason.as_deref(),
-    };
-    audit::add(write, &entry)
-}
-
-/// What an operation becomes when so many letters are listed, and perhaps all.
-fn after_chunk(expected: Expected, total: u64, complete: bool) -> OperationState {
-    let too_few = match expected {
-        Expected::Exactly(number) => total < number,
-        Expected::AtMost(_) => false,
-    };
-    if total > expected.number() || (complete && too_few) {
-        OperationState::Refused
-    } else if !complete {
-        OperationState::Freezing
-    } else if total == 0 {
-        OperationState::Done
-    } else {
-        OperationState::Working
+    filter: &Filter,
+    last: Option<DeathKey>,
+) -> Result<FrozenChunk, StoreError> {
+    let conn = &write.conn;
+    let sql = Where::of(conn, filter, operation.opened_at)?;
+    let last = last.map(|(died_at, letter)| (died_at.ms(), *letter.bytes()));
+    let Chunk { letters, end, complete } =
+        matching(conn, filter, &sql, operation.opened_at, last, limits::FREEZE_ROWS_PER_WRITE)?;
+    let mut added = 0;
+    let mut add = conn.prepare_cached(SELECT_LETTER)?;
+    for (letter, life) in &letters {
+        let ordinal = (operation.total + added) as i64 + 1;
+        added += add.execute((operation.id.bytes(), ordinal, letter, life))? as u64;
     }
+    let end = end.map(|(died_at, letter)| (Time::from_ms(died_at), LetterId::from_bytes(letter)));
+    Ok(FrozenChunk { added, end, complete })
 }
 
 /// Some letters of a list that is being frozen.
@@ -280,26 +147,25 @@ select ordinal, letter, life
  order by ordinal
  limit ?3";
 
-/// Decides the next chunk; a letter that cannot be decided is skipped with the reason.
-pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<Operation, StoreError> {
-    let conn = write.conn;
-    let operation = expect(conn, id)?;
-    if operation.state != OperationState::Working {
-        return Ok(operation);
-    }
-    let decision = Decision {
-        verb: operation.verb,
-        actor: Actor { name: operation.actor.clone(), role: String::new(), request: None },
-        reason: operation.reason.clone(),
-        at,
-        from: None,
-        floor_ms: operation.floor_ms,
-    };
+const SET_OUTCOME: &str = "
+update selections
+   set outcome = ?3
+ where operation = ?1
+   and ordinal = ?2";
+
+/// Decides the next letters of an operation one by one, as far as the time allows where they are moved with their content.
+pub(super) fn decide_chunk(
+    write: &mut Write,
+    operation: &Operation,
+    decision: &Decision,
+) -> Result<(u64, u64), StoreError> {
+    let id = operation.id;
     if operation.verb == Verb::Hold {
         holds::open_for(write, id)?;
     }
     let decided = operation.done + operation.skipped;
-    let chunk: Vec<(i64, [u8; 16], u32)> = conn
+    let chunk: Vec<(i64, [u8; 16], u32)> = write
+        .conn
         .prepare_cached(UNDECIDED)?
         .query_map((id.bytes(), decided as i64, limits::DECISION_ROWS_PER_WRITE as i64), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -311,38 +177,21 @@ pub(super) fn work(write: &mut Write<'_>, id: OperationId, at: Time) -> Result<O
         if done + skipped > 0 && moves_content(operation.verb) && Instant::now() > until {
             break;
         }
-        let outcome = decide_frozen(write, LetterId::from_bytes(letter), life, &decision, id)?;
+        let outcome = decide_frozen(write, LetterId::from_bytes(letter), life, decision, id)?;
         match outcome {
             None => done += 1,
             Some(_) => skipped += 1,
         }
-        conn.prepare_cached("update selections set outcome = ?3 where operation = ?1 and ordinal = ?2")?
-            .execute((id.bytes(), ordinal, outcome.unwrap_or_else(|| "done".into())))?;
+        let outcome = outcome.unwrap_or_else(|| "done".into());
+        write.conn.prepare_cached(SET_OUTCOME)?.execute((id.bytes(), ordinal, outcome))?;
     }
-    doors::leave(write, at)?;
-    let finished = decided + done + skipped >= operation.total;
-    let state = if finished { OperationState::Done } else { OperationState::Working };
-    conn.prepare_cached(
-        "update operations set done = done + ?2, skipped = skipped + ?3, state = ?4, finished_at = ?5 where id = ?1",
-    )?
-    .execute((id.bytes(), done as i64, skipped as i64, state.name(), finished.then_some(at.ms())))?;
-    if finished && operation.verb == Verb::Hold {
-        holds::placed(write, id)?;
-    }
-    expect(conn, id)
-}
-
-/// Whether a verb moves what letters hold, so that a chunk may take as long as that is large.
-const fn moves_content(verb: Verb) -> bool {
-    match verb {
-        Verb::Retry | Verb::Delete | Verb::Restore => true,
-        Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Hold | Verb::Release => false,
-    }
+    doors::leave(write, decision.at)?;
+    Ok((done, skipped))
 }
 
 /// Returns why the letter was skipped, or nothing if it was decided.
 fn decide_frozen(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     life: u32,
     decision: &Decision,
@@ -364,7 +213,7 @@ fn decide_frozen(
             Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
             Some(_) => {}
         }
-    } else if !holds::stands(write.conn, operation)? {
+    } else if !holds::stands(&write.conn, operation)? {
         return Ok(Some("the hold was released meanwhile".into()));
     }
     match carry_out(write, letter, decision, Some(operation))?.0 {
@@ -374,82 +223,6 @@ fn decide_frozen(
         Decided::NoWayBack => Ok(Some("its source takes nothing back".into())),
         Decided::Replaced => Ok(Some("another letter has taken its key".into())),
     }
-}
-
-const WORKING: &str = "
-select id
-  from operations indexed by operations_open
- where state = 'working'
- order by opened_at, id
- limit ?1";
-
-pub(super) fn working(conn: &Connection, limit: usize) -> Result<Vec<OperationId>, StoreError> {
-    let mut statement = conn.prepare_cached(WORKING)?;
-    let ids = statement.query_map([limit as i64], |row| row.get(0).map(OperationId::from_bytes))?;
-    Ok(ids.collect::<Result<_, _>>()?)
-}
-
-const DROP_UNFROZEN: &str = "
-update operations
-   set state = ?1, finished_at = ?2, left_over = total
- where state = ?3
-   and opened_at < ?2
-returning id";
-
-pub(super) fn drop_unfrozen(write: &Write<'_>, opened_before: Time) -> Result<u64, StoreError> {
-    let (refused, freezing) = (OperationState::Refused, OperationState::Freezing);
-    let dropped: Vec<OperationId> = write
-        .conn
-        .prepare_cached(DROP_UNFROZEN)?
-        .query_map((refused.name(), opened_before.ms(), freezing.name()), |row| {
-            row.get(0).map(OperationId::from_bytes)
-        })?
-        .collect::<Result<_, _>>()?;
-    for id in &dropped {
-        let operation = expect(write.conn, *id)?;
-        record(write, &operation, refused, operation.total)?;
-    }
-    Ok(dropped.len() as u64)
-}
-
-const LEFT_OVER: &str = "
-select id
-  from operations indexed by operations_left_over
- where left_over > 0
- order by opened_at, id
- limit 1";
-
-const DROP_CHUNK: &str = "
-delete from selections
- where operation = ?1
-   and ordinal <= (select min(ordinal) - 1 + ?2 from selections where operation = ?1)";
-
-/// Drops a bounded part of a refused list; says whether there was one.
-pub(super) fn drop_chunk(write: &Write<'_>) -> Result<bool, StoreError> {
-    let conn = write.conn;
-    let found: Option<[u8; 16]> =
-        conn.prepare_cached(LEFT_OVER)?.query_row([], |row| row.get(0)).optional()?;
-    let Some(id) = found else { return Ok(false) };
-    let dropped = conn.prepare_cached(DROP_CHUNK)?.execute((id, limits::FREEZE_ROWS_PER_WRITE as i64))?;
-    conn.prepare_cached("update operations set left_over = iif(?2 = 0, 0, left_over - ?2) where id = ?1")?
-        .execute((id, dropped as i64))?;
-    Ok(true)
-}
-
-const SKIPPED: &str = "
-select letter, outcome
-  from selections
- where operation = ?1
-   and outcome <> 'done'
- order by ordinal
- limit ?2";
-
-pub(super) fn skipped(conn: &Connection, id: OperationId, limit: usize) -> Result<Vec<Skipped>, StoreError> {
-    let mut statement = conn.prepare_cached(SKIPPED)?;
-    let rows = statement.query_map((id.bytes(), limit as i64), |row| {
-        Ok(Skipped { letter: LetterId::from_bytes(row.get(0)?), reason: row.get(1)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

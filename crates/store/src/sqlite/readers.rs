@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
 use rusqlite::config::DbConfig;
+use rusqlite::vtab::array;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
@@ -28,16 +29,16 @@ impl Readers {
     pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     {
         self.read_within(Duration::from_millis(limits::READ_MS_MAX), work).await
     }
 
-    /// The same with another bound, for reads that have to see every row.
+    /// Runs `work` with another bound, for reads that have to see every row.
     pub async fn read_within<T, F>(&self, read_max: Duration, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let closed = |_| StoreError::Unavailable { doing: "shutting down", source: None };
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
@@ -45,8 +46,8 @@ impl Readers {
         let joined = tokio::task::spawn_blocking(move || {
             // Held inside: a caller that goes away must not let a fifth reader in while this one still works.
             let permit = permit;
-            let conn = readers.connection(read_max)?;
-            let result = work(&conn);
+            let mut conn = readers.connection(read_max)?;
+            let result = work(&mut conn);
             readers.idle.lock().unwrap_or_else(|broken| broken.into_inner()).push(conn);
             drop(permit);
             result
@@ -60,12 +61,12 @@ impl Readers {
     /// Runs a read of a row or two on the thread that asks: handing it to another one would take longer than the read.
     pub async fn read_here<T, F>(&self, work: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&Connection) -> Result<T, StoreError>,
+        F: FnOnce(&mut Connection) -> Result<T, StoreError>,
     {
         let closed = |_| StoreError::Unavailable { doing: "shutting down", source: None };
         let _permit = self.permits.acquire().await.map_err(closed)?;
-        let conn = self.connection(Duration::from_millis(limits::READ_MS_MAX))?;
-        let result = work(&conn);
+        let mut conn = self.connection(Duration::from_millis(limits::READ_MS_MAX))?;
+        let result = work(&mut conn);
         self.idle.lock().unwrap_or_else(|broken| broken.into_inner()).push(conn);
         result
     }
@@ -89,6 +90,7 @@ impl Readers {
         let search = self.search.as_os_str().as_encoded_bytes();
         conn.execute("attach database cast(?1 as text) as search", [search])?;
         conn.set_prepared_statement_cache_capacity(128);
+        array::load_module(&conn)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(conn)
     }

@@ -35,7 +35,7 @@ fn progress(conn: &Connection) -> Result<Progress, StoreError> {
         .map_err(|error| StoreError::Corrupt(format!("the state of regrouping cannot be read: {error}")))
 }
 
-fn keep(write: &Write<'_>, progress: &Progress) -> Result<(), StoreError> {
+fn keep(write: &mut Write, progress: &Progress) -> Result<(), StoreError> {
     let text = serde_json::to_string(progress)
         .map_err(|error| StoreError::Unavailable { doing: "writing JSON", source: Some(Box::new(error)) })?;
     write
@@ -57,14 +57,14 @@ fn report(conn: &Connection, progress: Progress) -> Result<Regrouping, StoreErro
 }
 
 /// Says how far it has come, and sets out for a revision that is neither reached nor on its way.
-pub(super) fn begin(write: &Write<'_>, revision: &str, at: Time) -> Result<Regrouping, StoreError> {
-    let mut progress = progress(write.conn)?;
+pub(super) fn begin(write: &mut Write, revision: &str, at: Time) -> Result<Regrouping, StoreError> {
+    let mut progress = progress(&write.conn)?;
     let aim = progress.towards.as_ref().unwrap_or(&progress.reached);
     if aim != revision {
-        progress = progress.set_out(revision, last_life(write.conn)?, at);
+        progress = progress.set_out(revision, last_life(&write.conn)?, at);
         keep(write, &progress)?;
     }
-    report(write.conn, progress)
+    report(&write.conn, progress)
 }
 
 /// How far it has come, without setting out.
@@ -81,12 +81,12 @@ pub(super) fn settled_revision(conn: &Connection) -> Result<Option<String>, Stor
 /// Sees to it that lives are regrouped that come back from the trash, from the number `first` on: the rules may have
 /// changed while they were away, and a regrouping that is on its way may have passed them by.
 pub(super) fn catch_up(
-    write: &Write<'_>,
+    write: &mut Write,
     grouped_by: Option<&str>,
     first: i64,
     at: Time,
 ) -> Result<(), StoreError> {
-    let mut progress = progress(write.conn)?;
+    let mut progress = progress(&write.conn)?;
     match (&progress.towards, progress.stage) {
         (None, _) if grouped_by == Some(progress.reached.as_str()) => return Ok(()),
         (None, _) => {
@@ -103,7 +103,7 @@ pub(super) fn catch_up(
             progress.stage = Stage::Stragglers;
         }
     }
-    progress.bound = last_life(write.conn)?;
+    progress.bound = last_life(&write.conn)?;
     keep(write, &progress)
 }
 
@@ -141,11 +141,11 @@ pub(super) fn old(conn: &Connection, lives: usize) -> Result<Vec<OldGrouping>, S
     Ok(old)
 }
 
-pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Regrouping, StoreError> {
-    let mut progress = progress(write.conn)?;
+pub(super) fn regroup(write: &mut Write, batch: &RegroupBatch) -> Result<Regrouping, StoreError> {
+    let mut progress = progress(&write.conn)?;
     // The rules may have changed again while this batch was worked out.
     if progress.towards.as_deref() != Some(batch.revision.as_str()) {
-        return report(write.conn, progress);
+        return report(&write.conn, progress);
     }
     let (begun_at, marks) = (Time::from_ms(progress.begun_at), progress.marks(&batch.revision));
     let mut settled: HashSet<(&str, &str)> = HashSet::new();
@@ -164,7 +164,7 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
         (Some(position), _) => progress.position = position,
         (None, Stage::Lives) => {
             progress.stage = Stage::Stragglers;
-            progress.bound = last_life(write.conn)?;
+            progress.bound = last_life(&write.conn)?;
         }
         (None, Stage::Stragglers) => progress.stage = Stage::Emptied,
         (None, Stage::Emptied) => {
@@ -174,7 +174,7 @@ pub(super) fn regroup(write: &mut Write<'_>, batch: &RegroupBatch) -> Result<Reg
         }
     }
     keep(write, &progress)?;
-    report(write.conn, progress)
+    report(&write.conn, progress)
 }
 
 /// In which run of regrouping and when a life is settled.
@@ -194,7 +194,7 @@ struct Moved {
 }
 
 /// The life if it is still its letter's present one and still has the fingerprint that it was read with.
-fn find_life(write: &Write<'_>, life: &NewGrouping) -> Result<Option<Moved>, StoreError> {
+fn find_life(write: &mut Write, life: &NewGrouping) -> Result<Option<Moved>, StoreError> {
     let columns: Vec<String> =
         rows::COUNTED_COLUMNS.split(", ").map(|column| format!("l.{column}")).collect();
     let mut statement = write.conn.prepare_cached(&format!(
@@ -215,7 +215,7 @@ fn find_life(write: &Write<'_>, life: &NewGrouping) -> Result<Option<Moved>, Sto
     }))
 }
 
-fn move_life(write: &mut Write<'_>, life: &NewGrouping, moved: Moved, at: Time) -> Result<(), StoreError> {
+fn move_life(write: &mut Write, life: &NewGrouping, moved: Moved, at: Time) -> Result<(), StoreError> {
     let new = life.grouping.fingerprint.as_str();
     write
         .conn
@@ -263,9 +263,9 @@ fn pointed(conn: &Connection, fingerprint: &str, marks: &str) -> Result<Option<P
 }
 
 /// Sees to it that the new fingerprint of a life has an incident of its own, the old one's where nobody else took it.
-fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
+fn settle(write: &mut Write, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) -> Result<(), StoreError> {
     let (old, new) = (life.old.as_str(), life.grouping.fingerprint.as_str());
-    let Some(past) = pointed(write.conn, old, turn.marks)? else {
+    let Some(past) = pointed(&write.conn, old, turn.marks)? else {
         return Err(StoreError::Corrupt(format!("the fingerprint {old} has no incident")));
     };
     let first = past.heir.is_none();
@@ -277,7 +277,7 @@ fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) 
     }
     // What an old fingerprint hands on is free unless it goes on under the new rules itself.
     let free = (first && old != new && !past.used).then_some(past.incident);
-    match pointed(write.conn, new, turn.marks)? {
+    match pointed(&write.conn, new, turn.marks)? {
         Some(Pointed { used: true, .. }) => return Ok(()),
         Some(present) => settle_known(write, moved, life, (present, free), turn)?,
         None => match free {
@@ -297,7 +297,7 @@ fn settle(write: &Write<'_>, moved: &Moved, life: &NewGrouping, turn: Turn<'_>) 
 
 /// A fingerprint that was there before comes up by the new rules for the first time.
 fn settle_known(
-    write: &Write<'_>,
+    write: &mut Write,
     moved: &Moved,
     life: &NewGrouping,
     (present, free): (Pointed, Option<IncidentId>),
@@ -306,12 +306,12 @@ fn settle_known(
     let new = life.grouping.fingerprint.as_str();
     let taken = match &present.heir {
         Some(heir) if heir != new => {
-            pointed(write.conn, heir, turn.marks)?.is_some_and(|heir| heir.incident == present.incident)
+            pointed(&write.conn, heir, turn.marks)?.is_some_and(|heir| heir.incident == present.incident)
         }
         Some(_) | None => false,
     };
     // Capture opened it since the rules changed, and now it turns out that people know the cause already.
-    let is_news = opened_at(write.conn, present.incident)? >= turn.begun_at;
+    let is_news = opened_at(&write.conn, present.incident)? >= turn.begun_at;
     match free.filter(|free| *free != present.incident) {
         Some(free) if taken || is_news => {
             repoint(write, new, present.incident, free)?;
@@ -345,7 +345,7 @@ fn opening<'a>(moved: &'a Moved, life: &'a NewGrouping) -> Opening<'a> {
 
 /// Lives that were one group are two: this part gets an incident of its own.
 fn split(
-    write: &Write<'_>,
+    write: &mut Write,
     moved: &Moved,
     life: &NewGrouping,
     from: IncidentId,
@@ -355,7 +355,7 @@ fn split(
     tell_split(write, life.incident, from, turn.at)
 }
 
-fn tell_split(write: &Write<'_>, id: IncidentId, from: IncidentId, at: Time) -> Result<(), StoreError> {
+fn tell_split(write: &mut Write, id: IncidentId, from: IncidentId, at: Time) -> Result<(), StoreError> {
     let detail = Some(format!("{{\"from\":\"{from}\"}}"));
     let split = NewEvent { at, kind: "incident.split", incident: Some(id), detail, ..NewEvent::default() };
     events::add(write, &split)
@@ -381,8 +381,8 @@ update incidents
 
 /// Hands a fingerprint, and with it the letters that have it, from one incident to another. What this commit has
 /// tallied so far is added where the fingerprint points at its end.
-fn repoint(write: &Write<'_>, fingerprint: &str, from: IncidentId, to: IncidentId) -> Result<(), StoreError> {
-    let conn = write.conn;
+fn repoint(write: &mut Write, fingerprint: &str, from: IncidentId, to: IncidentId) -> Result<(), StoreError> {
+    let conn = &write.conn;
     let waiting = (Status::Pending.name(), Status::Reprocessing.name());
     let (letters, unsettled): (i64, i64) = conn
         .prepare_cached(SUMS_OF)?
@@ -405,7 +405,7 @@ update incidents
    set title = ?2, template = ?3, frame = ?4
  where id = ?1";
 
-fn describe(write: &Write<'_>, id: IncidentId, grouping: &Grouping) -> Result<(), StoreError> {
+fn describe(write: &mut Write, id: IncidentId, grouping: &Grouping) -> Result<(), StoreError> {
     let parts = &grouping.parts;
     write.conn.prepare_cached(DESCRIBE)?.execute((
         id.bytes(),

@@ -253,9 +253,8 @@ pub(super) async fn replay_all(writer: &Writer, replay: &Arc<Replay>) -> Result<
     let mut outcomes = Vec::with_capacity(replay.letters.len());
     while outcomes.len() < replay.letters.len() {
         let (same, from) = (Arc::clone(replay), outcomes.len());
-        let put_back = move |write: &mut Write<'_>| {
-            self::replay(write, &same, same.letters.get(from..).unwrap_or_default())
-        };
+        let put_back =
+            move |write: &mut Write| self::replay(write, &same, same.letters.get(from..).unwrap_or_default());
         outcomes.extend(writer.write(replay.letters.len() - from, put_back).await?);
     }
     Ok(outcomes)
@@ -264,7 +263,7 @@ pub(super) async fn replay_all(writer: &Writer, replay: &Arc<Replay>) -> Result<
 /// Puts the first of these letters back, each by itself, as many as one write may take time for; one audit entry tells of
 /// all that were.
 pub(super) fn replay(
-    write: &mut Write<'_>,
+    write: &mut Write,
     replay: &Replay,
     letters: &[(LetterId, u32)],
 ) -> Result<Vec<Replayed>, StoreError> {
@@ -307,7 +306,7 @@ fn rule_actor(rule: &str) -> Actor {
 const FOUND: &str = "select source, event_id, status, life from dead_letter_queue where id = ?1";
 
 fn replay_one(
-    write: &mut Write<'_>,
+    write: &mut Write,
     replay: &Replay,
     letter: LetterId,
     life: u32,
@@ -325,7 +324,7 @@ fn replay_one(
     if counts.by_rule >= u64::from(replay.max_replays) {
         return Ok(Replayed::Spent);
     }
-    if let Some(cause) = incidents::letter_cause(write.conn, letter)?
+    if let Some(cause) = incidents::letter_cause(&write.conn, letter)?
         && let Err(shut) = pass_rule(replay.category, cause.cause)
     {
         return Ok(Replayed::Shut(shut));
@@ -375,7 +374,7 @@ select coalesce(sum(count) filter (where rule = ?2), 0), coalesce(sum(count), 0)
   from replays
  where letter = ?1";
 
-fn counts(write: &Write<'_>, letter: LetterId, rule: &str) -> Result<Counts, StoreError> {
+fn counts(write: &Write, letter: LetterId, rule: &str) -> Result<Counts, StoreError> {
     let (by_rule, in_all): (i64, i64) = write
         .conn
         .prepare_cached(COUNTS)?
@@ -418,7 +417,7 @@ on conflict (rule)
 do update set switched = excluded.switched";
 
 pub(super) fn switch(
-    write: &Write<'_>,
+    write: &Write,
     rule: &str,
     enabled: bool,
     by: &Actor,

@@ -34,7 +34,7 @@ use crate::transfer::Import;
 #[async_trait]
 impl RetentionStore for SqliteStore {
     async fn queue_standings(&self) -> Result<Vec<QueueStanding>, StoreError> {
-        self.readers.read(prune::standings).await
+        self.readers.read(|conn| prune::standings(conn)).await
     }
 
     async fn prunable(&self, query: PrunableQuery) -> Result<Vec<Prunable>, StoreError> {
@@ -46,14 +46,14 @@ impl RetentionStore for SqliteStore {
     }
 
     async fn give_room_back(&self) -> Result<bool, StoreError> {
-        if !self.readers.read(room::is_any).await? {
+        if !self.readers.read(|conn| room::is_any(conn)).await? {
             return Ok(false);
         }
         self.writer.write(1, |write| room::give_back(write)).await
     }
 
     async fn archive_waiting(&self) -> Result<Waiting, StoreError> {
-        self.readers.read(waiting::waiting).await
+        self.readers.read(|conn| waiting::waiting(conn)).await
     }
 
     async fn waiting_letters(
@@ -109,7 +109,7 @@ impl RetentionStore for SqliteStore {
     }
 
     async fn unfinished_files(&self) -> Result<Vec<ArchiveFile>, StoreError> {
-        self.readers.read(files::unfinished).await
+        self.readers.read(|conn| files::unfinished(conn)).await
     }
 
     async fn file_rows(&self, id: FileId) -> Result<Vec<(LetterId, FileRow)>, StoreError> {

@@ -145,7 +145,7 @@ delete from flows
                                              limit ?3)";
 
 /// Forgets the oldest minutes; the hours tell of them.
-pub(super) fn prune(write: &Write<'_>, before: Time) -> Result<u64, StoreError> {
+pub(super) fn prune(write: &Write, before: Time) -> Result<u64, StoreError> {
     let pruned = write.conn.prepare_cached(PRUNE)?.execute((
         Step::Minute.minutes(),
         before.minute(),

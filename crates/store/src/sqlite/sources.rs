@@ -83,7 +83,7 @@ fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, Sto
     }))
 }
 
-fn remember_deaths(write: &Write<'_>, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
+fn remember_deaths(write: &Write, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
     let mut statement = write.conn.prepare_cached(REMEMBER_DEATH)?;
     for (key, death) in deaths {
         statement.execute((key.0, death))?;
@@ -91,7 +91,7 @@ fn remember_deaths(write: &Write<'_>, deaths: &[(CaptureKey, String)]) -> Result
     Ok(())
 }
 
-pub(super) fn settle(write: &mut Write<'_>, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
+pub(super) fn settle(write: &mut Write, settled: &SettledElsewhere) -> Result<Decided, StoreError> {
     let life: Option<u32> = write
         .conn
         .prepare_cached("select life from dead_letter_queue where id = ?1")?

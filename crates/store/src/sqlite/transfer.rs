@@ -101,7 +101,7 @@ const ATTEMPTS_PER_LETTER: usize = 4;
 
 /// Puts letters in as they were; one entry in the audit log stands for all of them.
 pub(super) fn import(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letters: &[Packed],
     by: &Actor,
     at: Time,
@@ -129,16 +129,16 @@ pub(super) fn import(
     Ok(outcomes)
 }
 
-fn import_one(write: &mut Write<'_>, packed: &Packed, by: &Actor) -> Result<Imported, StoreError> {
+fn import_one(write: &mut Write, packed: &Packed, by: &Actor) -> Result<Imported, StoreError> {
     let Packed { import, attempts, .. } = packed;
     let Exported { letter, key, decisions: past, .. } = &import.exported;
-    let generation = match standing(write.conn, letter, key)? {
+    let generation = match standing(&write.conn, letter, key)? {
         Met::Nobody { generation } => generation,
         Met::Itself => return Ok(Imported::Known),
         Met::Earlier => return Ok(Imported::Behind),
         Met::Other(other) => return Ok(Imported::Conflict(other)),
     };
-    if names_a_job(write.conn, &letter.source, &letter.event_id, key)? {
+    if names_a_job(&write.conn, &letter.source, &letter.event_id, key)? {
         return Ok(Imported::Conflict(letter.id));
     }
     write.conn.prepare_cached(ADD_KEY)?.execute((
@@ -219,7 +219,7 @@ fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met,
 }
 
 /// Sees to the incident of each life; the last one is the letter's own.
-pub(super) fn add_incidents(write: &Write<'_>, import: &Import) -> Result<IncidentId, StoreError> {
+pub(super) fn add_incidents(write: &mut Write, import: &Import) -> Result<IncidentId, StoreError> {
     let mut own = None;
     for ((life, _), (grouping, incident)) in import.exported.lives.iter().zip(&import.groupings) {
         own = incident_of(write, &grouping.fingerprint)?;
@@ -254,7 +254,7 @@ insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
         ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)";
 
-fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
+fn add_letter(write: &mut Write, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
     let Exported { letter, ever_sent, lives, .. } = &import.exported;
     let fatal = lives.last().map_or(0, |(life, _)| life.fatal);
     let told = import.exported.attempts.iter().map(|told| told.ordinal).zip(attempts);
@@ -306,7 +306,7 @@ fn add_letter(write: &Write<'_>, import: &Import, attempts: &[PreparedAttempt]) 
     Ok(row)
 }
 
-pub(super) fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<(), StoreError> {
+pub(super) fn add_lives(write: &mut Write, packed: &Packed, row: i64) -> Result<(), StoreError> {
     let import = &packed.import;
     let mut add = write.conn.prepare_cached(ADD_LIFE)?;
     let lives = import.exported.lives.iter().zip(&import.groupings).zip(&packed.lives);
@@ -337,7 +337,7 @@ pub(super) fn add_lives(write: &Write<'_>, packed: &Packed, row: i64) -> Result<
 }
 
 /// Counts the letter as if it had been captured and decided here, at the times when that happened.
-fn count(write: &mut Write<'_>, import: &Import) {
+fn count(write: &mut Write, import: &Import) {
     let letter = &import.exported.letter;
     let mut counted = Counted {
         source: letter.source.clone(),

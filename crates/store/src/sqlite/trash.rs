@@ -71,11 +71,11 @@ const BY_HAND: &str = "deleted";
 
 /// Takes a letter out of all lists, with its job. Inside the floor its content goes to the archive.
 pub(super) fn delete(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
-    let standing = match standing(write.conn, letter)? {
+    let standing = match standing(&write.conn, letter)? {
         None => return Carried::not(Decided::Unknown),
         Some(standing) => standing,
     };
@@ -88,8 +88,8 @@ pub(super) fn delete(
     }
 }
 
-fn delete_live(write: &mut Write<'_>, letter: LetterId, decision: &Decision) -> Result<Carried, StoreError> {
-    let Some(leaving) = leaving(write.conn, letter)? else {
+fn delete_live(write: &mut Write, letter: LetterId, decision: &Decision) -> Result<Carried, StoreError> {
+    let Some(leaving) = leaving(&write.conn, letter)? else {
         return Err(StoreError::Corrupt(format!("letter {letter} moved while it was held still")));
     };
     let inside = leaving.since.plus_ms(decision.floor_ms()) > decision.at;
@@ -102,7 +102,7 @@ fn delete_live(write: &mut Write<'_>, letter: LetterId, decision: &Decision) -> 
     };
     let (counted, job) = take_away(write, letter, &leaving, &removal)?;
     numbers::keep(write)?;
-    let incident = incidents::of_fingerprint(write.conn, &counted.fingerprint)?;
+    let incident = incidents::of_fingerprint(&write.conn, &counted.fingerprint)?;
     Ok(Carried { decided: Decided::Done, job, incident })
 }
 
@@ -121,14 +121,14 @@ delete from archive
    and place = ?2
    and held_at is null";
 
-/// The same of a letter that is in the archive already. A file that it stands in is not changed: nothing leads there.
+/// Deletes a letter that is in the archive already. A file that it stands in is not changed: nothing leads there.
 fn delete_archived(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     decision: &Decision,
     status: Status,
 ) -> Result<Carried, StoreError> {
-    let conn = write.conn;
+    let conn = &write.conn;
     let (since, fingerprint): (i64, String) =
         conn.prepare_cached(OF_ARCHIVE)?.query_row([letter.bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let (id, archived, by) = (letter.bytes(), Place::Archived.name(), &decision.actor.name);
@@ -192,7 +192,7 @@ pub(super) fn leaving(conn: &Connection, letter: LetterId) -> Result<Option<Leav
 
 /// Takes a live letter away, with its job, its counters and its key. Whoever does so keeps the numbers.
 pub(super) fn take_away(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     leaving: &Leaving,
     removal: &Removal<'_>,
@@ -256,8 +256,8 @@ const ATTEMPT_COLUMNS: &str =
     "letter, ordinal, life, identity, at, duration_ms, error_type, error_code, message, detail";
 
 /// Copies a letter into the trash.
-fn keep(write: &Write<'_>, row: i64, place: Place) -> Result<(), StoreError> {
-    let conn = write.conn;
+fn keep(write: &Write, row: i64, place: Place) -> Result<(), StoreError> {
+    let conn = &write.conn;
     conn.prepare_cached(&format!(
         "insert into trash ({SAME}, place, updated_at, retention_at, grouped_by)
          select {SAME}, ?2, updated_at, retention_at, ?3
@@ -278,13 +278,8 @@ fn keep(write: &Write<'_>, row: i64, place: Place) -> Result<(), StoreError> {
 
 /// Removes a live letter with what hangs on it. Its hold is asked for once more by the statement that removes it, and so
 /// is whether it stands as it did.
-fn remove(
-    write: &Write<'_>,
-    letter: LetterId,
-    leaving: &Leaving,
-    action: Action,
-) -> Result<Counted, StoreError> {
-    let (conn, row) = (write.conn, leaving.row);
+fn remove(write: &Write, letter: LetterId, leaving: &Leaving, action: Action) -> Result<Counted, StoreError> {
+    let (conn, row) = (&write.conn, leaving.row);
     conn.prepare_cached("delete from attempts where letter = ?1")?.execute([row])?;
     conn.prepare_cached("delete from lives where letter = ?1")?.execute([row])?;
     conn.prepare_cached("delete from letter_words where rowid = ?1")?.execute([row])?;
@@ -326,12 +321,7 @@ update letter_keys
  where id = ?1";
 
 /// Writes down on the letter's key who removed it, and when.
-fn bury(
-    write: &Write<'_>,
-    letter: LetterId,
-    removal: &Removal<'_>,
-    status: Status,
-) -> Result<(), StoreError> {
+fn bury(write: &Write, letter: LetterId, removal: &Removal<'_>, status: Status) -> Result<(), StoreError> {
     let how = match (removal.outlet, removal.action) {
         (Outlet::Archive, _) => None,
         (Outlet::Bin | Outlet::Nowhere, Action::Prune) => Some("pruned"),
@@ -350,7 +340,7 @@ fn bury(
 
 /// Forgets what hangs on a letter beside its content: nothing is left that it could belong to. Files of the archive that
 /// hold older lives of it are not changed, but nothing leads there any more.
-fn forget_past(write: &Write<'_>, letter: LetterId) -> Result<(), StoreError> {
+fn forget_past(write: &Write, letter: LetterId) -> Result<(), StoreError> {
     write.conn.prepare_cached("delete from archive_rows where letter = ?1")?.execute([letter.bytes()])?;
     write.conn.prepare_cached("delete from past_decisions where letter = ?1")?.execute([letter.bytes()])?;
     write.conn.prepare_cached("delete from replays where letter = ?1")?.execute([letter.bytes()])?;

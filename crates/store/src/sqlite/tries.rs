@@ -16,7 +16,7 @@ insert into relay_tries (key, at, duration_ms, error_type, error_code, message, 
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     on conflict (key, at) do nothing";
 
-pub(super) fn keep(write: &Write<'_>, tries: &[PackedTry], forget_before: Time) -> Result<(), StoreError> {
+pub(super) fn keep(write: &Write, tries: &[PackedTry], forget_before: Time) -> Result<(), StoreError> {
     for PackedTry { key, at, attempt } in tries {
         write.conn.prepare_cached(KEEP)?.execute((
             key.0,
@@ -32,7 +32,7 @@ pub(super) fn keep(write: &Write<'_>, tries: &[PackedTry], forget_before: Time) 
     Ok(())
 }
 
-pub(super) fn forget(write: &Write<'_>, keys: &[CaptureKey]) -> Result<(), StoreError> {
+pub(super) fn forget(write: &Write, keys: &[CaptureKey]) -> Result<(), StoreError> {
     for key in keys {
         write.conn.prepare_cached("delete from relay_tries where key = ?1")?.execute([key.0])?;
     }

@@ -29,7 +29,7 @@ pub(super) enum Mark<'a> {
         by: &'a str,
         notes: Option<&'a str>,
     },
-    /// The same for a letter whose copy was out.
+    /// A letter ends whose copy was out: how, by whom, why.
     Delivered {
         strategy: Strategy,
         by: &'a str,
@@ -45,7 +45,7 @@ pub(super) enum Mark<'a> {
 
 /// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
 pub(super) fn apply(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     action: Action,
     mark: Mark<'_>,
@@ -66,14 +66,14 @@ pub(super) fn apply(
             return Ok(Decided::Done);
         }
     }
-    match standing(write.conn, letter)? {
+    match standing(&write.conn, letter)? {
         Some(standing) => Ok(Decided::Refused(Refused { action, standing })),
         None => Ok(Decided::Unknown),
     }
 }
 
 fn update(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     row: &Row,
     from: Status,
@@ -156,12 +156,12 @@ pub(super) fn standing(conn: &Connection, letter: LetterId) -> Result<Option<Sta
 
 /// Decides on one letter by hand; the audit entry is part of it.
 pub(super) fn decide(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Decided, StoreError> {
     if let Some(from) = decision.from {
-        match standing(write.conn, letter)? {
+        match standing(&write.conn, letter)? {
             Some(standing) if standing.status != from => {
                 return Ok(Decided::Refused(Refused { action: decision.verb.action(), standing }));
             }
@@ -177,7 +177,7 @@ pub(super) fn decide(
 
 /// Puts a decision on one letter on record.
 pub(super) fn record(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     decision: &Decision,
     redrive: Option<RedriveId>,
@@ -199,7 +199,7 @@ pub(super) fn record(
 
 /// Tells of what a decision did to a letter, and to its job.
 pub(super) fn tell(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     decision: &Decision,
     operation: Option<OperationId>,
@@ -220,7 +220,7 @@ pub(super) fn tell(
 
 /// Carries a decision out on one letter and tells of it; a retry is a redrive, which is named.
 pub(super) fn carry_out(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
     operation: Option<OperationId>,
@@ -267,7 +267,7 @@ pub(super) fn carry_out(
 
 /// Moves a letter by hand within the table of live letters.
 fn mark(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
     mark: Mark<'_>,
@@ -278,7 +278,7 @@ fn mark(
 
 /// Ends a letter by hand; its job, which was in the dead letter, goes with it.
 fn settle(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
     ends: Mark<'_>,

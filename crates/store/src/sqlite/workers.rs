@@ -74,8 +74,8 @@ update workers
  where name = ?1";
 
 /// Notes a sign of life; what a worker leaves out stays as it was.
-pub(super) fn beat(write: &Write<'_>, beat: &Beat, at: Time) -> Result<Wish, StoreError> {
-    let Some(known) = known(write.conn, &beat.worker)? else {
+pub(super) fn beat(write: &Write, beat: &Beat, at: Time) -> Result<Wish, StoreError> {
+    let Some(known) = known(&write.conn, &beat.worker)? else {
         if beat.worker.len() <= limits::NAME_BYTES_MAX && make_room(write)? {
             put(write, ADD, beat, Wish::Running, at)?;
             tell(write, "worker.started", &beat.worker, None, at)?;
@@ -106,7 +106,7 @@ pub(super) fn wish_of(conn: &Connection, name: &str) -> Result<Wish, StoreError>
 
 /// Tells of a worker, which is neither a letter nor a job.
 fn tell(
-    write: &Write<'_>,
+    write: &Write,
     kind: &'static str,
     worker: &str,
     actor: Option<&str>,
@@ -116,7 +116,7 @@ fn tell(
     events::add(write, &NewEvent { at, kind, actor, detail, ..NewEvent::default() })
 }
 
-fn put(write: &Write<'_>, sql: &str, beat: &Beat, wish: Wish, at: Time) -> Result<(), StoreError> {
+fn put(write: &Write, sql: &str, beat: &Beat, wish: Wish, at: Time) -> Result<(), StoreError> {
     let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let queues = match beat.queues.as_slice() {
         [] => None,
@@ -151,7 +151,7 @@ delete from workers
                  limit ?2)";
 
 /// Whether one more worker can be kept, after the most silent ones were forgotten if need be.
-fn make_room(write: &Write<'_>) -> Result<bool, StoreError> {
+fn make_room(write: &Write) -> Result<bool, StoreError> {
     let count: i64 = write.conn.prepare_cached(KNOWN)?.query_row([], |row| row.get(0))?;
     if (count as usize) < limits::WORKERS_MAX {
         return Ok(true);
@@ -211,7 +211,7 @@ update workers
 
 /// Wishes something of a worker, unless it was told to exit.
 pub(super) fn wish(
-    write: &Write<'_>,
+    write: &Write,
     name: &str,
     wish: Wish,
     by: &Actor,
@@ -219,7 +219,7 @@ pub(super) fn wish(
 ) -> Result<Wished, StoreError> {
     let open = (Wish::Running.name(), Wish::Quiet.name());
     if write.conn.prepare_cached(WISH)?.execute((name, wish.name(), open.0, open.1))? == 0 {
-        return Ok(match known(write.conn, name)? {
+        return Ok(match known(&write.conn, name)? {
             Some(_) => Wished::Terminating,
             None => Wished::Unknown,
         });
@@ -275,7 +275,7 @@ delete from workers
                  order by w.name
                  limit ?2)";
 
-pub(super) fn forget(write: &Write<'_>, before: Time, limit: usize) -> Result<u64, StoreError> {
+pub(super) fn forget(write: &Write, before: Time, limit: usize) -> Result<u64, StoreError> {
     Ok(write.conn.prepare_cached(FORGET)?.execute((before.ms(), limit as i64))? as u64)
 }
 

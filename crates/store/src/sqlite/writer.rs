@@ -28,17 +28,18 @@ pub(super) struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a request works with: the open transaction and the tally it adds to.
-pub(super) struct Write<'a> {
-    pub conn: &'a Connection,
-    pub entropy: &'a Entropy,
-    pub failures: &'a Failures,
-    pub numbers: &'a Numbers,
-    pub standing: &'a StandingHolds,
+/// What a request works with: the open transaction and the tally it adds to. The writer's thread owns one for its whole
+/// life; through `&mut` it is `Send`, which the shared operations need.
+pub(crate) struct Write {
+    pub(in crate::sqlite) conn: Connection,
+    pub(in crate::sqlite) entropy: Arc<Entropy>,
+    pub(in crate::sqlite) failures: Arc<Failures>,
+    pub(in crate::sqlite) numbers: Arc<Numbers>,
+    pub(in crate::sqlite) standing: Arc<StandingHolds>,
     /// Counter changes of the present request, written once per commit.
-    pub tally: Tally,
+    pub(in crate::sqlite) tally: Tally,
     /// The redrive that the letters of the present request go out by, if they are many.
-    pub hall: Option<Hall>,
+    pub(in crate::sqlite) hall: Option<Hall>,
 }
 
 /// What the writer's thread owns besides its connection.
@@ -55,7 +56,7 @@ pub(super) struct Surroundings {
 
 trait Request: Send {
     /// Does the work, again if need be, and remembers its result; says whether it worked.
-    fn run(&mut self, write: &mut Write<'_>) -> bool;
+    fn run(&mut self, write: &mut Write) -> bool;
     fn failure(&self) -> Option<&StoreError>;
     fn answer(self: Box<Self>, commit: Result<(), &StoreError>);
     fn letters(&self) -> usize;
@@ -71,9 +72,9 @@ struct Waiting<T, F> {
 impl<T, F> Request for Waiting<T, F>
 where
     T: Send,
-    F: FnMut(&mut Write<'_>) -> Result<T, StoreError> + Send,
+    F: FnMut(&mut Write) -> Result<T, StoreError> + Send,
 {
-    fn run(&mut self, write: &mut Write<'_>) -> bool {
+    fn run(&mut self, write: &mut Write) -> bool {
         // A panic in one request must not take the writer, and with it the store, away from all others.
         let result = catch_unwind(AssertUnwindSafe(|| (self.work)(write)))
             .unwrap_or(Err(StoreError::Unavailable { doing: "carrying out a write", source: None }));
@@ -119,7 +120,7 @@ impl Writer {
     pub async fn write<T, F>(&self, letters: usize, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnMut(&mut Write<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnMut(&mut Write) -> Result<T, StoreError> + Send + 'static,
     {
         let (answer, result) = oneshot::channel();
         let request = Box::new(Waiting { work, result: None, answer, letters });
@@ -157,17 +158,27 @@ impl Drop for Writer {
 }
 
 fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: &Surroundings) {
+    let mut write = Write {
+        conn,
+        entropy: Arc::clone(&around.entropy),
+        failures: Arc::clone(&around.failures),
+        numbers: Arc::clone(&around.numbers),
+        standing: Arc::clone(&around.standing),
+        tally: Tally::default(),
+        hall: None,
+    };
     while let Some(first) = waiting.blocking_recv() {
         let mut taken = vec![first];
         // Whatever breaks here must not end the thread: with it the store would be gone for everyone.
-        let commit = catch_unwind(AssertUnwindSafe(|| commit_group(&conn, &mut taken, &mut waiting, around)))
+        let committing = AssertUnwindSafe(|| commit_group(&mut write, &mut taken, &mut waiting, around));
+        let commit = catch_unwind(committing)
             .unwrap_or(Err(StoreError::Unavailable { doing: "committing", source: None }));
         match &commit {
             Ok(()) => around.changes.send_modify(|count| *count += 1),
             Err(error) => {
                 tracing::error!(error = %error, requests = taken.len(), "a commit failed, its requests were told");
-                if !conn.is_autocommit()
-                    && let Err(error) = conn.execute_batch("rollback")
+                if !write.conn.is_autocommit()
+                    && let Err(error) = write.conn.execute_batch("rollback")
                 {
                     tracing::error!(%error, "a failed transaction could not be rolled back");
                 }
@@ -180,7 +191,7 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
         }
     }
     // A clean end leaves one file, which is what people copy.
-    if let Err(error) = conn.execute_batch("pragma wal_checkpoint(truncate)") {
+    if let Err(error) = write.conn.execute_batch("pragma wal_checkpoint(truncate)") {
         tracing::warn!(%error, "the write-ahead log could not be folded in at the end");
     }
 }
@@ -189,48 +200,44 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
 /// out and the others are done again without it: that is rare, and costs nothing when it does not happen, whereas a
 /// savepoint for each request would copy every page it touches and empty the message index's buffer each time.
 fn commit_group(
-    conn: &Connection,
+    write: &mut Write,
     taken: &mut Vec<Box<dyn Request>>,
     waiting: &mut mpsc::Receiver<Box<dyn Request>>,
     around: &Surroundings,
 ) -> Result<(), StoreError> {
     loop {
         around.failures.at(FailurePoint::Begin)?;
-        conn.prepare_cached("begin immediate")?.execute([])?;
+        write.conn.prepare_cached("begin immediate")?.execute([])?;
         around.standing.begin();
-        if let Some(mut tally) = run_all(conn, taken, waiting, around) {
+        if let Some(mut tally) = run_all(write, taken, waiting) {
             let moves = tally.take_moves();
-            tally.flush(&begin(conn, around))?;
+            write.forget_request();
+            tally.flush(write)?;
             around.failures.at(FailurePoint::Commit)?;
-            conn.prepare_cached("commit")?.execute([])?;
+            write.conn.prepare_cached("commit")?.execute([])?;
             around.committed.add(moves);
             return Ok(());
         }
         // Some failures, a full disk among them, have ended the transaction already.
-        if !conn.is_autocommit() {
-            conn.execute_batch("rollback")?;
+        if !write.conn.is_autocommit() {
+            write.conn.execute_batch("rollback")?;
         }
     }
 }
 
-fn begin<'a>(conn: &'a Connection, around: &'a Surroundings) -> Write<'a> {
-    Write {
-        conn,
-        entropy: &around.entropy,
-        failures: &around.failures,
-        numbers: &around.numbers,
-        standing: &around.standing,
-        tally: Tally::default(),
-        hall: None,
+impl Write {
+    /// Drops what a request left behind, be it done, failed or broken off by a panic.
+    fn forget_request(&mut self) {
+        self.tally = Tally::default();
+        self.hall = None;
     }
 }
 
 /// Runs every request that has not failed; nothing if one fails now.
 fn run_all(
-    conn: &Connection,
+    write: &mut Write,
     taken: &mut Vec<Box<dyn Request>>,
     waiting: &mut mpsc::Receiver<Box<dyn Request>>,
-    around: &Surroundings,
 ) -> Option<Tally> {
     let mut group = Tally::default();
     let mut letters = 0;
@@ -242,11 +249,11 @@ fn run_all(
                 continue;
             }
             letters += request.letters();
-            let mut write = begin(conn, around);
-            if !request.run(&mut write) {
+            write.forget_request();
+            if !request.run(write) {
                 return None;
             }
-            group.add(write.tally);
+            group.add(std::mem::take(&mut write.tally));
         }
         if letters >= limits::COMMIT_LETTERS_MAX {
             return Some(group);

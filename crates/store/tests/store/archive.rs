@@ -5,7 +5,6 @@ use lazaret_core::letter::{Captured, Letter, Outcome};
 use lazaret_core::lifecycle::{Action, Place, Status};
 use lazaret_store::StoreError;
 use lazaret_store::archive::{Archived, FileRow, FileState, ShelvedRow};
-use lazaret_store::claim::ClaimRefused;
 use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::page::LetterHistory;
 use lazaret_store::stats::LedgerBy;
@@ -66,7 +65,7 @@ pub async fn an_archived_letter_is_found_by_what_it_was(rig: &mut Rig) {
     assert_eq!(find(rig, "queue:q0", Some(Place::Archived)).await.len(), 3);
     assert_eq!(find(rig, "", Some(Place::Deleted)).await, []);
     assert_eq!(rig.find("").await, []);
-    assert_eq!(rig.claim(id, 2, rig.run_id(), at(2_000)).await.map(drop), Err(ClaimRefused::Unknown(id)));
+    assert_eq!(rig.take(id, 2, at(2_000)).await, None);
     for verb in [Verb::Resolve, Verb::Discard, Verb::Reopen, Verb::Release] {
         let expected = refused(verb.action(), standing(Status::Pending, Place::Archived));
         assert_eq!(rig.decide(id, verb, at(2_000)).await, expected);

@@ -3,9 +3,11 @@
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Captured, Outcome, SourceWord};
 use lazaret_core::lifecycle::Status;
-use lazaret_store::claim::{ClaimStep, Settlement};
+use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::Verb;
+use lazaret_store::redrive::SendOutcome;
 
+use crate::redrive_runs::delivered;
 use crate::rig::{Rig, at, captured, dying, envelope, error, failed, mark};
 
 pub async fn a_duplicate_adds_only_the_attempts_not_yet_known(rig: &mut Rig) {
@@ -122,9 +124,8 @@ pub async fn a_letter_that_dies_while_being_sent_relapses(rig: &mut Rig) {
 pub async fn a_confirmed_letter_that_dies_again_relapses(rig: &mut Rig) {
     for (event, step) in [("e1", ClaimStep::Sending), ("e2", ClaimStep::Sent)] {
         let id = rig.create(dying(event, at(-10)), at(0)).await;
-        let run = rig.send(id, step, at(100)).await;
-        let confirmed = Settlement::Confirmed { evidence: "receipt".into(), by: "source:report".into() };
-        rig.store().settle(id, run, confirmed, at(150)).await.unwrap().unwrap();
+        let (run, fence) = rig.send_fenced(id, step, at(100)).await;
+        assert!(rig.settle(run, &fence, delivered(), at(150)).await);
         let receipt = rig.capture(dying(event, at(200)), at(250)).await;
         assert_eq!(receipt.outcome, Outcome::Relapse, "confirmed while {}", step.name());
         let letter = rig.letter(id).await;
@@ -166,9 +167,9 @@ pub async fn a_mark_of_a_redrive_that_did_not_send_the_letter_proves_nothing(rig
     for ms in 1..4 {
         assert_eq!(rig.capture(told(1, stranger), at(ms)).await.outcome, Outcome::Duplicate);
     }
-    let claimed = rig.send(id, ClaimStep::Claimed, at(10)).await;
+    let (claimed, fence) = rig.send_fenced(id, ClaimStep::Claimed, at(10)).await;
     assert_eq!(rig.capture(told(1, claimed), at(20)).await.outcome, Outcome::Duplicate, "it was never sent");
-    rig.store().settle(id, claimed, Settlement::Unclaimed, at(30)).await.unwrap().unwrap();
+    assert!(rig.settle(claimed, &fence, SendOutcome::Unsent, at(30)).await);
     let sent = rig.send(id, ClaimStep::Sending, at(40)).await;
     assert_eq!(
         rig.capture(told(1, claimed), at(50)).await.outcome,

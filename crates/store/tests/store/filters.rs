@@ -25,6 +25,7 @@ use proptest::strategy::{BoxedStrategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use crate::rig::{Rig, at, captured};
+use crate::seeds;
 
 const LETTERS: usize = 60;
 const FILTERS: usize = 600;
@@ -33,8 +34,7 @@ const FILTERS: usize = 600;
 const SPAN_MS: i64 = 20;
 
 pub async fn a_filter_finds_what_it_means(rig: &mut Rig) {
-    // The seed is fixed: a failure comes back, and is made small before it is shown.
-    let mut runner = TestRunner::deterministic();
+    let (mut runner, _told) = (seeds::runner(), seeds::TellSeed);
     let letters = some_letters(rig, &mut runner).await;
     let incidents: Vec<IncidentId> =
         BTreeSet::from_iter(letters.iter().map(|(letter, _)| letter.incident)).into_iter().collect();

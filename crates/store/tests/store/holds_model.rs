@@ -12,12 +12,11 @@ use lazaret_store::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use lazaret_store::stats::LedgerBy;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::select;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 
 use crate::books;
 use crate::holds::{bea, filter, listed, new, work};
 use crate::rig::{Rig, at, dying};
+use crate::seeds::sequences;
 
 const SEQUENCES: usize = 10;
 const STEPS: usize = 50;
@@ -102,22 +101,18 @@ impl Papers {
 }
 
 pub async fn any_sequence_of_holds_leaves_each_letter_under_its_own(rig: &mut Rig) {
-    let mut runner = TestRunner::deterministic();
-    let strategy = step();
-    for sequence in 0..SEQUENCES {
-        rig.store().reset().await.unwrap();
-        let mut papers = Papers::default();
-        let mut done = Vec::new();
-        for n in 0..STEPS {
-            let (event, step) = strategy.new_tree(&mut runner).unwrap().current();
-            done.push((event, step.clone()));
-            // A second apart, so that each death is later than all before it.
-            let now = at((sequence * STEPS + n) as i64 * 1_000);
-            take(rig, &mut papers, event, step, now).await;
-            compare(rig, &papers, &done).await;
-        }
-        books::agree(rig.store()).await;
+    sequences(rig, step(), (SEQUENCES, STEPS), follow).await;
+}
+
+async fn follow(rig: &mut Rig, round: usize, steps: &[(u8, Step)]) {
+    let mut papers = Papers::default();
+    for (n, (event, step)) in steps.iter().enumerate() {
+        // A second apart, so that each death is later than all before it.
+        let now = at((round * 2 * STEPS + n) as i64 * 1_000);
+        take(rig, &mut papers, *event, step.clone(), now).await;
+        compare(rig, &papers, &steps[..=n]).await;
     }
+    books::agree(rig.store()).await;
 }
 
 async fn take(rig: &mut Rig, papers: &mut Papers, event: u8, step: Step, now: Time) {

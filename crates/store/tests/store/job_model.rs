@@ -1,6 +1,7 @@
 //! Case: whatever people decide on letters and workers do to jobs, each letter goes where the machine says and its job
 //! stands as the letter says.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_core::id::{JobId, LetterId};
@@ -12,12 +13,11 @@ use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::job::{Changed, LetterEffect};
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::sample::select;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 
 use crate::books;
 use crate::jobs::{ack, change, enqueue, fail, fetch, new, stored};
 use crate::rig::{Rig, at};
+use crate::seeds::{is_fixed, sequences};
 
 const SEQUENCES: usize = 5;
 const STEPS: usize = 150;
@@ -91,45 +91,53 @@ fn moved(standing: Standing, action: Action) -> Standing {
 }
 
 pub async fn any_sequence_keeps_jobs_with_their_letters(rig: &mut Rig) {
-    let mut runner = TestRunner::deterministic();
-    let strategy = step();
-    let mut decided = BTreeSet::new();
-    for sequence in 0..SEQUENCES {
-        rig.store().reset().await.unwrap();
-        let ids: Vec<JobId> = (0..JOBS).map(|_| new(rig, "", at(0)).id).collect();
-        let mut papers: BTreeMap<u8, Papers> = BTreeMap::new();
-        let mut done = Vec::new();
-        for n in 0..STEPS {
-            let (which, step) = strategy.new_tree(&mut runner).unwrap().current();
-            done.push((which, step.clone()));
-            let now = at((sequence * STEPS + n) as i64 * 1_000);
-            let (id, papers_of) = (ids[usize::from(which)], papers.entry(which).or_default());
-            match step {
-                Step::Enqueue => try_enqueue(rig, which, id, papers_of, now).await,
-                Step::Run(end) => run(rig, which, id, end, papers_of, now).await,
-                Step::Decide(verb, whose) => {
-                    decided.extend(decide(rig, id, verb, whose, papers_of, now).await);
-                }
-                Step::Prune => {
-                    let ended = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
-                    rig.store().prune_jobs(ended.map(|state| (state, now)), 100).await.unwrap();
-                }
-                Step::Restart => rig.reopen().await,
-            }
-            books::agree(rig.store()).await;
-            for (letter, standing) in papers.values().flat_map(|papers| &papers.letters) {
-                let found = rig.store().history(*letter).await.unwrap().map(|history| history.letter);
-                let stands = found.map(|letter| (letter.status, letter.hold.is_some()));
-                let expected = (standing.place == Place::Live).then_some((standing.status, standing.held));
-                assert_eq!(stands, expected, "after {done:?}");
-            }
-        }
+    let decided = RefCell::new(BTreeSet::new());
+    sequences(rig, step(), (SEQUENCES, STEPS), async |rig, round, steps| {
+        let met = follow(rig, round, steps).await;
+        decided.borrow_mut().extend(met);
+    })
+    .await;
+    if !is_fixed() {
+        return;
     }
+    let decided = decided.into_inner();
     // A hold does nothing to the job; what does something to it has to have been tried.
     for verb in [Verb::Resolve, Verb::Discard, Verb::Reopen, Verb::Retry, Verb::Delete, Verb::Restore] {
         assert!(decided.contains(&(verb, Some(Status::Pending))), "no pending letter met {verb:?}");
     }
     assert!(decided.contains(&(Verb::Restore, None)), "no letter was in the way of another");
+}
+
+/// Takes the steps; returns what was decided on letters that stood how.
+async fn follow(rig: &mut Rig, round: usize, steps: &[(u8, Step)]) -> BTreeSet<(Verb, Option<Status>)> {
+    let ids: Vec<JobId> = (0..JOBS).map(|_| new(rig, "", at(0)).id).collect();
+    let mut papers: BTreeMap<u8, Papers> = BTreeMap::new();
+    let mut decided = BTreeSet::new();
+    for (n, (which, step)) in steps.iter().enumerate() {
+        let (which, done) = (*which, &steps[..=n]);
+        let now = at((round * 2 * STEPS + n) as i64 * 1_000);
+        let (id, papers_of) = (ids[usize::from(which)], papers.entry(which).or_default());
+        match step {
+            Step::Enqueue => try_enqueue(rig, which, id, papers_of, now).await,
+            Step::Run(end) => run(rig, which, id, *end, papers_of, now).await,
+            Step::Decide(verb, whose) => {
+                decided.extend(decide(rig, id, *verb, *whose, papers_of, now).await);
+            }
+            Step::Prune => {
+                let ended = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
+                rig.store().prune_jobs(ended.map(|state| (state, now)), 100).await.unwrap();
+            }
+            Step::Restart => rig.reopen().await,
+        }
+        books::agree(rig.store()).await;
+        for (letter, standing) in papers.values().flat_map(|papers| &papers.letters) {
+            let found = rig.store().history(*letter).await.unwrap().map(|history| history.letter);
+            let stands = found.map(|letter| (letter.status, letter.hold.is_some()));
+            let expected = (standing.place == Place::Live).then_some((standing.status, standing.held));
+            assert_eq!(stands, expected, "after {done:?}");
+        }
+    }
+    decided
 }
 
 fn queue(which: u8) -> String {

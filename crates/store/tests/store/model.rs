@@ -1,22 +1,23 @@
-//! Case: any sequence of captures, claims and decisions leaves each letter where the machine says.
+//! Case: any sequence of captures, redrives and decisions leaves each letter where the machine says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::letter::{Captured, Outcome};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Refused, Standing, Status};
+use lazaret_core::redrive::Outcome as RunOutcome;
 use lazaret_core::time::Time;
-use lazaret_store::claim::{ClaimRefused, ClaimStep, Settlement};
+use lazaret_store::claim::{ClaimFence, ClaimStep};
 use lazaret_store::decision::{Decided, Verb};
+use lazaret_store::redrive::SendOutcome;
 use lazaret_store::retention::{Prunable, PrunableKey};
 use lazaret_store::stats::LedgerBy;
-use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::sample::select;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 
 use crate::books;
-use crate::rig::{Rig, at, dying, mark};
+use crate::rig::{Rig, at, dying, failed, mark};
+use crate::seeds::sequences;
 use crate::shelf::{ARCHIVE, Push, Shelf, archived, batch, take};
 
 const SEQUENCES: usize = 12;
@@ -33,10 +34,12 @@ enum Step {
     Repeat,
     /// Reports a death that carries our mark, of this many lives ago.
     Marked(u32),
-    /// Claims for a new run, or once more for the run that has it.
-    Claim(bool),
-    Advance(ClaimStep),
-    Settle(Settlement),
+    /// A new run of it alone takes it, if it can.
+    Take,
+    Begin,
+    Settle(SendOutcome),
+    /// Begins or settles with a fence that is not the holder's.
+    Intrude(SendOutcome),
     Decide(Verb),
     /// Restores the first letter that the event ever had.
     RestoreFirst,
@@ -48,23 +51,41 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = (u8, Step)> {
-    let settlement = select(vec![
-        Settlement::Confirmed { evidence: "acked".into(), by: "redrive".into() },
-        Settlement::Unclaimed,
-        Settlement::Ended { evidence: "cancelled".into(), by: "source:jobs".into() },
-    ]);
+    let outcome = || {
+        select(vec![
+            SendOutcome::Delivered { evidence: "acked", handle: None },
+            SendOutcome::Sent { handle: None },
+            SendOutcome::Sent { handle: None },
+            SendOutcome::Assumed,
+            SendOutcome::Failed { attempt: Box::new(failed(at(0), "503")), why: "503".into() },
+            SendOutcome::Unknown { why: "no answer".into() },
+            SendOutcome::Lost { why: "no trace".into() },
+            SendOutcome::Unsent,
+        ])
+    };
     let step = prop_oneof![
         60 => select(vec![Step::Die, Step::Repeat, Step::Marked(0), Step::Marked(1)]),
-        60 => any::<bool>().prop_map(Step::Claim),
-        100 => select(ClaimStep::ALL.to_vec()).prop_map(Step::Advance),
-        60 => settlement.prop_map(Step::Settle),
+        60 => Just(Step::Take),
+        60 => Just(Step::Begin),
+        100 => outcome().prop_map(Step::Settle),
+        20 => outcome().prop_map(Step::Intrude),
         160 => select(Verb::ALL.to_vec()).prop_map(Step::Decide),
-        10 => select(vec![Step::RestoreFirst]),
-        60 => select(vec![Step::Archive]),
-        15 => select(vec![Step::File]),
-        1 => select(vec![Step::Restart]),
+        10 => Just(Step::RestoreFirst),
+        60 => Just(Step::Archive),
+        15 => Just(Step::File),
+        1 => Just(Step::Restart),
     ];
     (0..EVENTS, step)
+}
+
+/// A letter that is out, and how far.
+#[derive(Clone, Debug)]
+struct Out {
+    run: RedriveId,
+    fence: ClaimFence,
+    step: ClaimStep,
+    /// Its outcome in the run is `sent`, or `unknown`.
+    outcome: Option<RunOutcome>,
 }
 
 /// One letter, as a person would keep it on paper.
@@ -75,7 +96,7 @@ struct Paper {
     place: Place,
     held: bool,
     life: u32,
-    claim: Option<(RedriveId, ClaimStep)>,
+    out: Option<Out>,
     ever_sent: bool,
     last: Captured,
     /// Whether what left the live letters stands in a file, and how many lives do that were there before.
@@ -110,7 +131,7 @@ impl Paper {
         }
         self.filed = false;
         self.apply(Action::DieAgain).unwrap();
-        self.claim = None;
+        self.out = None;
     }
 }
 
@@ -125,54 +146,50 @@ fn standing_of(papers: &mut [Paper]) -> &mut Paper {
 }
 
 pub async fn any_sequence_of_actions_follows_the_machine(rig: &mut Rig) {
-    let mut runner = TestRunner::deterministic();
-    let strategy = step();
-    for sequence in 0..SEQUENCES {
-        rig.store().reset().await.unwrap();
-        let (mut papers, mut shelf) = (Papers::new(), Shelf::default());
-        let mut done = Vec::new();
-        for n in 0..STEPS {
-            let (event, step) = strategy.new_tree(&mut runner).unwrap().current();
-            done.push((event, step.clone()));
-            // A second apart, so that each death is later than the send before it.
-            let now = at((sequence * STEPS + n) as i64 * 1_000);
-            match step {
-                Step::Die | Step::Repeat | Step::Marked(_) => {
-                    capture(rig, papers.entry(event).or_default(), event, &step, now).await
-                }
-                Step::Restart => rig.reopen().await,
-                Step::RestoreFirst => {
-                    if let Some(papers) = papers.get_mut(&event) {
-                        decide(rig, &shelf, papers, 0, Verb::Restore, now).await;
-                    }
-                }
-                Step::Decide(verb) => {
-                    if let Some(papers) = papers.get_mut(&event) {
-                        let id = standing_of(papers).id;
-                        let which = papers.iter().position(|paper| paper.id == id).unwrap();
-                        decide(rig, &shelf, papers, which, verb, now).await;
-                    }
-                }
-                Step::Archive => {
-                    if let Some(papers) = papers.get_mut(&event) {
-                        archive(rig, standing_of(papers), now).await;
-                    }
-                }
-                Step::File => {
-                    shelf.file(rig, now).await;
-                    let all = papers.values_mut().flatten();
-                    all.filter(|paper| paper.place != Place::Live).for_each(|paper| paper.filed = true);
-                }
-                Step::Claim(_) | Step::Advance(_) | Step::Settle(_) => {
-                    if let Some(papers) = papers.get_mut(&event) {
-                        act(rig, standing_of(papers), step, now).await;
-                    }
+    sequences(rig, step(), (SEQUENCES, STEPS), follow).await;
+}
+
+async fn follow(rig: &mut Rig, round: usize, steps: &[(u8, Step)]) {
+    let (mut papers, mut shelf) = (Papers::new(), Shelf::default());
+    for (n, (event, step)) in steps.iter().enumerate() {
+        // A second apart, so that each death is later than the send before it.
+        let now = at((round * 2 * STEPS + n) as i64 * 1_000);
+        match step {
+            Step::Die | Step::Repeat | Step::Marked(_) => {
+                capture(rig, papers.entry(*event).or_default(), *event, step, now).await
+            }
+            Step::Restart => rig.reopen().await,
+            Step::RestoreFirst => {
+                if let Some(papers) = papers.get_mut(event) {
+                    decide(rig, &shelf, papers, 0, Verb::Restore, now).await;
                 }
             }
-            compare(rig, &papers, &done).await;
+            Step::Decide(verb) => {
+                if let Some(papers) = papers.get_mut(event) {
+                    let id = standing_of(papers).id;
+                    let which = papers.iter().position(|paper| paper.id == id).unwrap();
+                    decide(rig, &shelf, papers, which, *verb, now).await;
+                }
+            }
+            Step::Archive => {
+                if let Some(papers) = papers.get_mut(event) {
+                    archive(rig, standing_of(papers), now).await;
+                }
+            }
+            Step::File => {
+                shelf.file(rig, now).await;
+                let all = papers.values_mut().flatten();
+                all.filter(|paper| paper.place != Place::Live).for_each(|paper| paper.filed = true);
+            }
+            Step::Take | Step::Begin | Step::Settle(_) | Step::Intrude(_) => {
+                if let Some(papers) = papers.get_mut(event) {
+                    act(rig, standing_of(papers), step, now).await;
+                }
+            }
         }
-        books::agree(rig.store()).await;
+        compare(rig, &papers, &steps[..=n]).await;
     }
+    books::agree(rig.store()).await;
 }
 
 async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now: Time) {
@@ -194,7 +211,7 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
             place: Place::Live,
             held: false,
             life: 1,
-            claim: None,
+            out: None,
             ever_sent: false,
             last: Captured { mark: None, ..told },
             filed: false,
@@ -203,7 +220,7 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
         return;
     }
     let paper = standing_of(papers);
-    let being_sent = matches!(paper.claim, Some((_, ClaimStep::Sending | ClaimStep::Sent)));
+    let being_sent = paper.out.as_ref().is_some_and(|out| out.step > ClaimStep::Claimed);
     let died = if paper.ever_sent || being_sent { Outcome::Relapse } else { Outcome::Recurred };
     let (captured, outcome) = match step {
         Step::Repeat => (paper.last.clone(), Outcome::Duplicate),
@@ -226,51 +243,31 @@ async fn capture(rig: &Rig, papers: &mut Vec<Paper>, event: u8, step: &Step, now
     }
 }
 
-async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
-    let id = paper.id;
-    let claimed_at = paper.claim.map(|(_, step)| step);
-    let run = paper.claim.map_or_else(|| rig.run_id(), |(run, _)| run);
-    let not_claimed = Err(ClaimRefused::NotClaimed(id));
+async fn act(rig: &Rig, paper: &mut Paper, step: &Step, now: Time) {
     match step {
-        Step::Claim(again) => {
-            let run = if again { run } else { rig.run_id() };
-            let expected = match paper.place {
-                Place::Archived | Place::Deleted => Err(ClaimRefused::Unknown(id)),
-                Place::Live => paper.apply(Action::Redrive).map_err(ClaimRefused::from),
-            };
-            assert_eq!(rig.claim(id, paper.life, run, now).await.map(drop), expected);
-            if expected.is_ok() {
-                paper.claim = Some((run, ClaimStep::Claimed));
+        Step::Take => {
+            let may = paper.place == Place::Live && paper.apply(Action::Redrive).is_ok();
+            let taken = rig.take(paper.id, paper.life, now).await;
+            assert_eq!(taken.is_some(), may, "{paper:?}");
+            if let Some((run, fence)) = taken {
+                paper.out = Some(Out { run, fence, step: ClaimStep::Claimed, outcome: None });
             }
         }
-        Step::Advance(to) => {
-            let allowed = matches!(
-                (claimed_at, to),
-                (Some(ClaimStep::Claimed), ClaimStep::Sending) | (Some(ClaimStep::Sending), ClaimStep::Sent)
-            );
-            let expected = if allowed { Ok(()) } else { not_claimed };
-            assert_eq!(rig.advance(id, run, to, now).await, expected);
-            if allowed {
-                paper.claim = Some((run, to));
-                paper.ever_sent |= to == ClaimStep::Sent;
+        Step::Begin => {
+            let Some(out) = &mut paper.out else { return };
+            let may = out.step == ClaimStep::Claimed;
+            assert_eq!(rig.begin(out.run, &out.fence, now).await, may, "{out:?}");
+            if may {
+                out.step = ClaimStep::Sending;
             }
         }
-        Step::Settle(how) => {
-            let (action, from) = match how {
-                Settlement::Confirmed { .. } => (Action::Confirm, ClaimStep::Sending..=ClaimStep::Sent),
-                Settlement::Unclaimed => (Action::Unclaim, ClaimStep::Claimed..=ClaimStep::Sending),
-                Settlement::Ended { .. } => {
-                    (Action::EndWithoutDeadLetter, ClaimStep::Sending..=ClaimStep::Sent)
-                }
-            };
-            let allowed = claimed_at.is_some_and(|step| from.contains(&step));
-            let expected = if allowed { Ok(()) } else { not_claimed };
-            assert_eq!(rig.store().settle(id, run, how, now).await.unwrap(), expected);
-            if allowed {
-                paper.apply(action).unwrap();
-                paper.claim = None;
-                paper.ever_sent |= action != Action::Unclaim;
-            }
+        Step::Settle(outcome) => settle(rig, paper, outcome, now).await,
+        Step::Intrude(outcome) => {
+            let Some(out) = &paper.out else { return };
+            let lost = ClaimFence { renewals: out.fence.renewals + 1, ..out.fence.clone() };
+            assert!(!rig.begin(out.run, &lost, now).await);
+            assert!(!rig.settle(out.run, &lost, outcome.clone(), now).await);
+            assert!(!rig.settle(rig.run_id(), &out.fence, outcome.clone(), now).await);
         }
         Step::Die
         | Step::Repeat
@@ -280,6 +277,41 @@ async fn act(rig: &Rig, paper: &mut Paper, step: Step, now: Time) {
         | Step::Archive
         | Step::File
         | Step::Restart => unreachable!("done elsewhere"),
+    }
+}
+
+/// Tells what sending came to. A letter is only taken back before it is out, and only confirmed once it may be.
+async fn settle(rig: &Rig, paper: &mut Paper, outcome: &SendOutcome, now: Time) {
+    let Some(out) = paper.out.clone() else { return };
+    let may = match outcome {
+        SendOutcome::Delivered { .. } => out.step != ClaimStep::Claimed,
+        SendOutcome::Sent { .. } => out.step == ClaimStep::Sending,
+        SendOutcome::Assumed | SendOutcome::Lost { .. } => out.outcome == Some(RunOutcome::Sent),
+        SendOutcome::Unknown { .. } => {
+            out.step == ClaimStep::Sending && out.outcome != Some(RunOutcome::Unknown)
+        }
+        SendOutcome::Failed { .. } | SendOutcome::Unsent => out.step != ClaimStep::Sent,
+    };
+    assert_eq!(rig.settle(out.run, &out.fence, outcome.clone(), now).await, may, "{outcome:?} on {out:?}");
+    if !may {
+        return;
+    }
+    match outcome {
+        SendOutcome::Delivered { .. } | SendOutcome::Assumed => {
+            paper.apply(Action::Confirm).unwrap();
+            (paper.out, paper.ever_sent) = (None, true);
+        }
+        SendOutcome::Failed { .. } | SendOutcome::Unsent => {
+            paper.apply(Action::Unclaim).unwrap();
+            paper.out = None;
+        }
+        SendOutcome::Sent { .. } => {
+            paper.ever_sent = true;
+            paper.out = Some(Out { step: ClaimStep::Sent, outcome: Some(RunOutcome::Sent), ..out });
+        }
+        SendOutcome::Unknown { .. } | SendOutcome::Lost { .. } => {
+            paper.out = Some(Out { outcome: Some(RunOutcome::Unknown), ..out });
+        }
     }
 }
 

@@ -7,11 +7,10 @@ use lazaret_core::id::LetterId;
 use lazaret_core::job::Job;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
-use lazaret_store::claim::ClaimRequest;
 use lazaret_store::decision::{OperationState, Verb};
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::transfer::Imported;
-use lazaret_store::{JobStore, Store, StoreError};
+use lazaret_store::{JobStore, RedriveStore, Store, StoreError};
 use tokio_postgres::Client;
 
 use crate::books;
@@ -228,14 +227,14 @@ async fn a_letter_that_several_instances_claim_at_once_is_claimed_once() {
         let mut ids = ids.clone();
         ids.rotate_left(n * 13);
         for letter in ids {
-            let (store, run) = (Arc::clone(store), rig.run_id());
-            let request = ClaimRequest { letter, life: 1, run, lease_until: at(30_000) };
-            running.push(tokio::spawn(async move { store.claim(request, at(1)).await.unwrap() }));
+            let (store, run) = (Arc::clone(store), rig.launch(letter, 1, at(1)).await.unwrap());
+            let take = async move { store.take_letters(run, 1, at(30_000), at(1)).await.unwrap() };
+            running.push(take);
         }
     }
     let mut claimed = Vec::new();
-    for claim in running {
-        claimed.extend(claim.await.unwrap().ok().map(|claim| claim.letter));
+    for taking in running.into_iter().map(tokio::spawn).collect::<Vec<_>>() {
+        claimed.extend(taking.await.unwrap().taken.into_iter().map(|taken| taken.letter));
     }
     claimed.sort();
     let mut all = ids.clone();

@@ -9,7 +9,6 @@ use lazaret_core::filter::Filter;
 use lazaret_core::id::IncidentId;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
-use lazaret_store::Store;
 use lazaret_store::incident::{IncidentQuery, IncidentSort};
 use lazaret_store::page::PageQuery;
 use lazaret_store::postgres::PostgresStore;
@@ -18,6 +17,7 @@ use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::testing::plans::{self, Plan};
+use lazaret_store::{Incidents, Store};
 use tokio_postgres::NoTls;
 
 use crate::rig::at;

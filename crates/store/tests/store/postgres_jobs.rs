@@ -9,7 +9,7 @@ use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits::DECISION_ROWS_PER_WRITE;
-use lazaret_store::claim::{ClaimRefused, ClaimRequest, ClaimStep, Settlement};
+use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{OperationState, Verb};
 use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::job::{Changed, JobChange, LetterEffect, SOURCE, StoredJob};
@@ -19,11 +19,12 @@ use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::worker::{Beat, Wish, Wished};
-use lazaret_store::{JobStore, Store};
+use lazaret_store::{JobStore, Operations, RedriveStore, Store};
 use tokio::task::JoinSet;
 
 use crate::books;
 use crate::jobs::{enqueue, failure, fetch, new, stored, told};
+use crate::redrive_runs::delivered;
 use crate::replays::{dead, query};
 use crate::rig::{Rig, ana, at, captured, dying};
 
@@ -267,17 +268,18 @@ async fn runs_of_two_instances_race_for_one_letter_and_one_gets_it() {
     let pair = Pair::open().await;
     for round in 0..ROUNDS {
         let letter = pair.rig.create(captured(&format!("e{round}")), at(0)).await;
-        let mut runs = JoinSet::new();
-        for n in 0..8 {
-            let (store, run) = (Arc::clone(&pair.stores[n % 2]), pair.rig.run_id());
-            runs.spawn(async move {
-                let request = ClaimRequest { letter, life: 1, run, lease_until: at(30_000) };
-                store.claim(request, at(10)).await.unwrap()
-            });
+        let mut launched = Vec::new();
+        for _ in 0..8 {
+            launched.push(pair.rig.launch(letter, 1, at(10)).await.unwrap());
         }
-        let (won, lost): (Vec<_>, Vec<_>) = runs.join_all().await.into_iter().partition(Result::is_ok);
-        assert_eq!((won.len(), lost.len()), (1, 7));
-        assert!(lost.iter().all(|lost| matches!(lost, Err(ClaimRefused::State(_)))), "{lost:?}");
+        let mut runs = JoinSet::new();
+        for (n, run) in launched.into_iter().enumerate() {
+            let store = Arc::clone(&pair.stores[n % 2]);
+            runs.spawn(async move { store.take_letters(run, 1, at(30_000), at(10)).await.unwrap() });
+        }
+        let next = runs.join_all().await;
+        assert_eq!(next.iter().map(|next| next.taken.len()).sum::<usize>(), 1);
+        assert_eq!(next.iter().map(|next| next.skipped).sum::<u64>(), 7);
     }
     pair.close().await;
 }
@@ -288,16 +290,14 @@ async fn a_letter_that_dies_while_it_is_settled_ends_one_way() {
     for round in 0..ROUNDS {
         let event = format!("e{round}");
         let letter = pair.rig.create(dying(&event, at(-10)), at(0)).await;
-        let run = pair.rig.send(letter, ClaimStep::Sent, at(10)).await;
-        let confirmed = Settlement::Confirmed { evidence: "acked".into(), by: "redrive".into() };
+        let (run, fence) = pair.rig.send_fenced(letter, ClaimStep::Sent, at(10)).await;
         let again = pair.rig.admit(dying(&event, at(20)), at(30));
         let (settled, died) = tokio::join!(
-            pair.stores[0].settle(letter, run, confirmed, at(30)),
+            pair.stores[0].settle_letters(run, vec![(fence, delivered())], at(30)),
             pair.stores[1].insert(vec![again])
         );
         died.unwrap();
-        let settled = settled.unwrap();
-        assert!(matches!(settled, Ok(()) | Err(ClaimRefused::NotClaimed(_))), "{settled:?}");
+        assert_eq!(settled.unwrap().len(), 1);
         let found = pair.rig.letter(letter).await;
         assert_eq!((found.status, found.life), (Status::Pending, 2), "whoever came first, it died");
     }

@@ -18,7 +18,7 @@ use lazaret_store::redrive::{
     SendOutcome, Stepped, Taken,
 };
 use lazaret_store::testing::TestDatabase;
-use lazaret_store::{RedriveStore, Store};
+use lazaret_store::{RedriveStore, Redrives, Store};
 use tokio::sync::mpsc;
 
 use crate::books;

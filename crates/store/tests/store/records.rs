@@ -7,6 +7,7 @@ use lazaret_core::lifecycle::Status;
 use lazaret_store::audit::AuditQuery;
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::decision::{OperationState, Verb};
+use lazaret_store::redrive::SendOutcome;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::token::StoredToken;
 
@@ -201,7 +202,7 @@ pub async fn a_reopened_store_has_kept_everything(rig: &mut Rig) {
     let ids = rig.create_many(3, at(0)).await;
     rig.capture(dying("e0", at(5)), at(6)).await;
     rig.done(ids[1], Verb::Hold, at(7)).await;
-    let run = rig.send(ids[2], ClaimStep::Sending, at(8)).await;
+    let (run, fence) = rig.send_fenced(ids[2], ClaimStep::Sending, at(8)).await;
     let operation = rig.open_operation(Verb::Resolve, "held:yes", 1, at(9)).await;
     rig.freeze(operation).await;
     rig.store().add_token(token(1, 10), ana()).await.unwrap();
@@ -210,7 +211,7 @@ pub async fn a_reopened_store_has_kept_everything(rig: &mut Rig) {
     assert_eq!(rig.dump().await, before);
     assert_eq!(rig.store().events(0, 100).await.unwrap(), events);
     assert_eq!(rig.capture(dying("e0", at(5)), at(10)).await.outcome, Outcome::Duplicate);
-    assert_eq!(rig.advance(ids[2], run, ClaimStep::Sent, at(11)).await, Ok(()));
+    assert!(rig.settle(run, &fence, SendOutcome::Sent { handle: None }, at(11)).await);
     assert_eq!(rig.work(operation, at(12)).await.0.state, OperationState::Done);
     let next = rig.store().events(events.last().unwrap().position, 100).await.unwrap();
     assert_eq!(next.len(), 1);

@@ -10,14 +10,17 @@ use lazaret_core::cursor::Sort;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::FingerprintRules;
+use lazaret_core::gate::Passed;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::letter::{Admitted, Captured, Letter, Outcome, Receipt, RedriveMark, SourceWord, admit};
+use lazaret_core::redrive::{Options, Pace, RedriveKind};
 use lazaret_core::time::Time;
 use lazaret_store::audit::Actor;
-use lazaret_store::claim::{Claim, ClaimRefused, ClaimRequest, ClaimStep};
+use lazaret_store::claim::{ClaimFence, ClaimStep};
 use lazaret_store::decision::{Decided, Decision, Expected, NewOperation, Operation, OperationState, Verb};
 use lazaret_store::page::{LetterHistory, PageQuery};
 use lazaret_store::postgres::PostgresStore;
+use lazaret_store::redrive::{Group, GroupVerdict, Launch, Launched, NewRedrive, Selection, SendOutcome};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::{Store, StoreError};
@@ -174,36 +177,67 @@ impl Rig {
         assert_eq!(self.decide(id, verb, at).await, Decided::Done, "{}", verb.name());
     }
 
-    pub async fn claim(
-        &self,
-        letter: LetterId,
-        life: u32,
-        run: RedriveId,
-        at: Time,
-    ) -> Result<Claim, ClaimRefused> {
-        let request = ClaimRequest { letter, life, run, lease_until: at.plus_ms(30_000) };
-        self.store().claim(request, at).await.unwrap()
+    /// Plans and launches a redrive of one letter in this life; nothing if it cannot be put back.
+    pub async fn launch(&self, letter: LetterId, life: u32, at: Time) -> Option<RedriveId> {
+        let (store, id) = (self.store(), self.run_id());
+        let options = Options { pace: Pace::Unlimited, canary: 0, ..Options::default() };
+        let redrive = NewRedrive {
+            id,
+            kind: RedriveKind::Plan,
+            selection: Selection::Letters(vec![(letter, life)]),
+            options,
+            by: ana(),
+            reason: None,
+            edit: None,
+            at,
+        };
+        store.open_redrive(redrive).await.unwrap();
+        while !store.freeze_redrive(id).await.unwrap() {}
+        let groups = store.redrive_groups(id).await.unwrap();
+        let goes =
+            |group: &Group| GroupVerdict::Goes { passed: Passed::Freely, destination: group.source.clone() };
+        let verdicts = groups.iter().map(|group| (group.number, goes(group))).collect();
+        store.plan_redrive(id, verdicts, "{}".into(), at).await.unwrap()?;
+        let launch = Launch { count: groups.len() as u64, options, break_glass: None, by: ana(), at };
+        let launched = store.launch_redrive(id, launch).await.unwrap();
+        matches!(launched, Launched::Done(_)).then_some(id)
     }
 
-    pub async fn advance(
-        &self,
-        letter: LetterId,
-        run: RedriveId,
-        step: ClaimStep,
-        at: Time,
-    ) -> Result<(), ClaimRefused> {
-        self.store().advance(letter, run, step, at).await.unwrap()
+    /// Claims a letter in this life for a redrive of its own; nothing if it cannot be put back.
+    pub async fn take(&self, letter: LetterId, life: u32, at: Time) -> Option<(RedriveId, ClaimFence)> {
+        let id = self.launch(letter, life, at).await?;
+        let taken = self.store().take_letters(id, 1, at.plus_ms(30_000), at).await.unwrap().taken;
+        taken.first().map(|taken| (id, taken.fence()))
+    }
+
+    /// Begins to send a letter that was taken; says whether it was begun.
+    pub async fn begin(&self, run: RedriveId, fence: &ClaimFence, at: Time) -> bool {
+        let begun = self.store().begin_sending(run, vec![fence.clone()], at).await.unwrap();
+        begun == [fence.letter]
+    }
+
+    /// Settles a letter that was taken; says whether it was settled.
+    pub async fn settle(&self, run: RedriveId, fence: &ClaimFence, outcome: SendOutcome, at: Time) -> bool {
+        let settled = self.store().settle_letters(run, vec![(fence.clone(), outcome)], at).await.unwrap();
+        settled == [true]
     }
 
     /// Claims a letter in its present life and takes the claim up to `step`.
     pub async fn send(&self, letter: LetterId, step: ClaimStep, at: Time) -> RedriveId {
-        let run = self.run_id();
+        self.send_fenced(letter, step, at).await.0
+    }
+
+    /// Claims a letter as `send` does, and returns the claim's fence too.
+    pub async fn send_fenced(&self, letter: LetterId, step: ClaimStep, at: Time) -> (RedriveId, ClaimFence) {
         let life = self.letter(letter).await.life;
-        self.claim(letter, life, run, at).await.unwrap();
-        for next in ClaimStep::ALL.into_iter().filter(|next| *next > ClaimStep::Claimed && *next <= step) {
-            self.advance(letter, run, next, at).await.unwrap();
+        let (run, fence) = self.take(letter, life, at).await.expect("the letter can be put back");
+        if step >= ClaimStep::Sending {
+            assert!(self.begin(run, &fence, at).await);
         }
-        run
+        if step == ClaimStep::Sent {
+            assert!(self.settle(run, &fence, SendOutcome::Sent { handle: None }, at).await);
+        }
+        (run, fence)
     }
 
     /// Opens an operation on what a filter in its text form finds.

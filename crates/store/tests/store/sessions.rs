@@ -2,8 +2,8 @@
 
 use lazaret_core::id::TokenId;
 use lazaret_core::limits;
+use lazaret_store::access::StoredSession;
 use lazaret_store::audit::AuditQuery;
-use lazaret_store::session_store::StoredSession;
 use lazaret_store::token::StoredToken;
 
 use crate::rig::{Rig, ana, at, captured};

@@ -4,7 +4,7 @@ use lazaret_core::gate::Passed;
 use lazaret_store::redrive::SendOutcome;
 
 use crate::books;
-use crate::redrive_runs::{begin, settle, take};
+use crate::redrive_runs::{begin, settle, take, tend};
 use crate::redrives::{run, unpaced};
 use crate::rig::at;
 use crate::sqlite_jobs::rig;
@@ -27,5 +27,18 @@ async fn what_a_process_had_claimed_can_be_taken_on_by_the_next_at_once() {
     assert_eq!(found, [(id, all[0], true), (id, all[1], false)]);
     assert!(rig.store().renew_claim(expired[0].clone(), at(60_230), at(230)).await.unwrap().is_some());
     assert_eq!(rig.store().expired_claims(at(230), 10).await.unwrap().len(), 1);
+    books::agree(&*store).await;
+}
+
+#[tokio::test]
+async fn a_run_with_nothing_to_do_costs_no_commit() {
+    let (rig, store, _folder) = rig().await;
+    rig.create_many(2, at(0)).await;
+    let id = run(&rig, "source:report", Passed::Freely, unpaced(), 100).await;
+    take(&rig, id, 1, 200).await;
+    let mut commits = rig.store().changes();
+    commits.mark_unchanged();
+    tend(&rig, id, 300).await;
+    assert!(!commits.has_changed().unwrap());
     books::agree(&*store).await;
 }

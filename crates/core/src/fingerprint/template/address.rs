@@ -48,7 +48,7 @@ pub(super) fn address(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'sta
     is_host.then_some("<host>")
 }
 
-/// The same for a word of letters alone, which can only be a host.
+/// The placeholder of a word of letters alone, which can only be a host.
 pub(super) fn address_of_letters(scan: &Scan<'_>, start: usize, text: &str) -> Option<&'static str> {
     let is_host = || start > 0 && is_looked_up(scan) && text.bytes().all(|byte| byte.is_ascii_lowercase());
     (text == "localhost" || is_host()).then_some("<host>")

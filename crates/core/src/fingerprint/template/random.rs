@@ -46,7 +46,7 @@ fn is_mixed(word: &str) -> bool {
     turns.count() * 4 > word.len()
 }
 
-/// The same with one bit for each letter.
+/// The followers of each letter, with one bit for each.
 const FOLLOWED_BY: [u32; 26] = {
     let mut masks = [0; 26];
     let mut at = 0;

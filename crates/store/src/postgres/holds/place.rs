@@ -17,12 +17,13 @@ use super::super::conn::{Binds, Conn};
 use super::super::filter::Where;
 use super::super::insert::column;
 use super::super::letters;
-use super::super::operations::{self, looked_into};
+use super::super::operations::looked_into;
 use super::super::writer::Write;
 use super::verbs::find;
 use super::{record, show, tell};
 use crate::StoreError;
 use crate::decision::{Decision, Expected, NewOperation, Operation, OperationState, Verb};
+use crate::engine::operations;
 use crate::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 
 /// Placing one that is there already changes nothing: whoever was not answered asks again.
@@ -243,7 +244,7 @@ async fn place_on_list(
             OperationState::Refused => break frozen,
         }
     };
-    operations::drop_lists(&store.writer).await?;
+    operations::drop_lists(store).await?;
     if frozen.total <= expected {
         return Ok(HoldPlaced::Count(frozen.total));
     }

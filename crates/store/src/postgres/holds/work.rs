@@ -160,7 +160,7 @@ async fn mark(write: &mut Write, id: HoldId, at: Time) -> Result<bool, StoreErro
     let Chunk { letters, end, complete } = next(write, &filter, hold.held_at, last).await?;
     let found: Vec<LetterId> = letters.iter().map(|(_, letter, _)| LetterId::from_bytes(*letter)).collect();
     // What went away in between is not held: it is no longer there.
-    let here = verdicts::hold(write, &found).await?;
+    let here = verdicts::lock_letters(write, &found).await?;
     let under: Vec<(LetterId, HoldId)> =
         found.into_iter().filter(|letter| here.contains_key(letter)).map(|letter| (letter, id)).collect();
     let added: Vec<LetterId> =
@@ -229,7 +229,7 @@ async fn free(write: &mut Write, id: HoldId, at: Time) -> Result<bool, StoreErro
     let limit = limits::DECISION_ROWS_PER_WRITE;
     let letters = record::letters(&write.conn, id, None, limit).await?;
     let ids: Vec<Uid> = letters.iter().map(|letter| Uid(*letter.bytes())).collect();
-    verdicts::hold(write, &letters).await?;
+    verdicts::lock_letters(write, &letters).await?;
     write.conn.query(LOCK_ARCHIVED, &[&ids, &Place::Archived.name()]).await?;
     let mut left = Vec::with_capacity(letters.len());
     for row in write.conn.query(LEAVE, &[&key, &ids]).await? {

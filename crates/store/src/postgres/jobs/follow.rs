@@ -48,37 +48,37 @@ pub(in crate::postgres) async fn jobs_of(conn: &Conn, letters: &[LetterId]) -> R
     Ok(named.map(|(_, (letter, job, _))| (*letter, *job)).collect())
 }
 
-/// The same for one letter.
+/// The job of one letter, if it has one.
 pub(in crate::postgres) async fn job_of(conn: &Conn, letter: LetterId) -> Result<Option<JobId>, StoreError> {
     Ok(jobs_of(conn, &[letter]).await?.remove(&letter))
 }
 
-const HOLD_JOBS: &str = "
+const LOCK_JOBS: &str = "
 select id
   from jobs
  where id = any($1)
  order by id
    for no key update";
 
-/// The same, and their rows stand still until the commit; asked before the letters are held.
-pub(in crate::postgres) async fn hold_jobs(write: &Write, letters: &[LetterId]) -> Result<Jobs, StoreError> {
+/// The jobs of letters, whose rows are locked until the commit; asked before the letters are locked.
+pub(in crate::postgres) async fn lock_jobs(write: &Write, letters: &[LetterId]) -> Result<Jobs, StoreError> {
     let jobs = jobs_of(&write.conn, letters).await?;
     if !jobs.is_empty() {
         let ids: Vec<Uid> = jobs.values().map(|id| Uid(*id.bytes())).collect();
-        write.conn.execute(HOLD_JOBS, &[&ids]).await?;
+        write.conn.execute(LOCK_JOBS, &[&ids]).await?;
     }
     Ok(jobs)
 }
 
-const HOLD_FREE_JOBS: &str = "
+const LOCK_FREE_JOBS: &str = "
 select id
   from jobs
  where id = any($1)
  order by id
    for no key update skip locked";
 
-/// The same without waiting for anybody: letters whose jobs somebody else holds are left out of what is returned.
-pub(in crate::postgres) async fn hold_free_jobs(
+/// The jobs of letters, locked without waiting: letters whose jobs somebody else has locked are left out.
+pub(in crate::postgres) async fn lock_free_jobs(
     write: &Write,
     letters: &[LetterId],
 ) -> Result<(Vec<LetterId>, Jobs), StoreError> {
@@ -89,7 +89,7 @@ pub(in crate::postgres) async fn hold_free_jobs(
     let ids: Vec<JobId> = jobs.values().copied().collect();
     let mut busy = with_rows(&write.conn, &ids).await?;
     let ids: Vec<Uid> = ids.iter().map(|id| Uid(*id.bytes())).collect();
-    for row in write.conn.query(HOLD_FREE_JOBS, &[&ids]).await? {
+    for row in write.conn.query(LOCK_FREE_JOBS, &[&ids]).await? {
         busy.remove(&JobId::from_bytes(row.id(0)?));
     }
     let is_free = |letter: &&LetterId| jobs.get(letter).is_none_or(|job| !busy.contains(job));

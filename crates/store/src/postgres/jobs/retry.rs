@@ -11,9 +11,9 @@ use lazaret_core::time::Time;
 
 use super::super::conn::Conn;
 use super::super::trash;
-use super::super::verdicts::{Mark, hold, move_all};
+use super::super::verdicts::{Mark, lock_letters, move_all};
 use super::super::writer::Write;
-use super::follow::{Jobs, hold_jobs, last_life, moved};
+use super::follow::{Jobs, last_life, lock_jobs, moved};
 use super::row::{self, Packed};
 use crate::StoreError;
 use crate::decision::Decided;
@@ -41,8 +41,8 @@ pub(in crate::postgres) async fn retry_all(
     at: Time,
 ) -> Result<Vec<Retried>, StoreError> {
     let letters: Vec<LetterId> = asked.iter().map(|one| one.letter).collect();
-    let jobs = hold_jobs(write, &letters).await?;
-    let held = hold(write, &letters).await?;
+    let jobs = lock_jobs(write, &letters).await?;
+    let held = lock_letters(write, &letters).await?;
     let mut retried = Vec::with_capacity(asked.len());
     let (mut going, mut places) = (Vec::new(), Vec::new());
     for (n, one) in asked.iter().enumerate() {
@@ -67,7 +67,7 @@ pub(in crate::postgres) async fn retry_all(
     Ok(retried)
 }
 
-/// The same for one letter.
+/// Puts the job of one letter back.
 pub(in crate::postgres) async fn retry(
     write: &mut Write,
     letter: LetterId,
@@ -84,7 +84,7 @@ struct Return {
     after: Packed,
 }
 
-/// The same for letters that are held still with their jobs, and that the machine lets go.
+/// Puts the jobs of letters back that are locked with them, and that the machine lets go.
 pub(in crate::postgres) async fn retry_held(
     write: &mut Write,
     asked: &[(Asked<'_>, Standing)],

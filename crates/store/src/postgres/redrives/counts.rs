@@ -6,8 +6,8 @@ use lazaret_core::limits;
 
 use super::super::cell::{Cells, Uid};
 use super::super::conn::Conn;
-use super::row::aggregate_of;
 use crate::StoreError;
+use crate::engine::redrives::row::aggregate_of;
 use crate::redrive::PlanCounts;
 
 const TYPES: &str = "

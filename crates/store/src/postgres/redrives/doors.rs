@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lazaret_core::gate::Passed;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
-use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState, day_start};
 use lazaret_core::time::Time;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +16,7 @@ use super::super::conn::Conn;
 use super::super::incidents::SentSingly;
 use super::super::writer::Write;
 use super::line;
-use super::open::{Opening, add, against_name};
+use super::open::{Opening, add};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
@@ -44,16 +44,9 @@ pub(in crate::postgres) struct Passage {
     at: Time,
 }
 
-const DAY_MS: i64 = 86_400_000;
-
-/// When the day ends that a rule's redrive was opened on.
-pub(super) fn day_end(opened_at: Time) -> Time {
-    Time::from_ms((opened_at.ms().div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
-}
-
 /// The redrive of a rule on a day. Its id is made of both: two instances that open it at once open the same one.
 fn of_rule(rule: &str, at: Time) -> RedriveId {
-    let day = Time::from_ms(at.ms().div_euclid(DAY_MS).saturating_mul(DAY_MS));
+    let day = day_start(at);
     let mut bits = [0; 10];
     bits.copy_from_slice(&Sha256::digest(rule.as_bytes())[..10]);
     RedriveId::mint(day, bits)
@@ -140,7 +133,7 @@ const GOVERNED: i32 = 1;
 /// that of a plan.
 async fn govern(conn: &Conn, id: RedriveId, cause: &LetterCause) -> Result<(), StoreError> {
     let (key, incident) = (Uid(*id.bytes()), Uid(*cause.incident.bytes()));
-    let (died, passed) = (against_name(cause.died), Passed::Governed.name());
+    let (died, passed) = (cause.died.name(), Passed::Governed.name());
     conn.execute(ADD_GROUP, &[&key, &GOVERNED, &incident, &SOURCE, &died, &passed]).await?;
     conn.execute(GOVERN, &[&key]).await?;
     Ok(())
@@ -164,7 +157,7 @@ pub(super) async fn let_pass(write: &Write, passages: &[Passage]) -> Result<(), 
         *at = passage.at.max(*at);
     }
     for (redrive, (letters, group, at)) in by_redrive {
-        hold(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
+        add_claims(write, &letters, redrive, ClaimStep::Sent, None, at).await?;
         join(write, redrive, &letters, group, at).await?;
     }
     line::add(write, lines).await
@@ -226,7 +219,7 @@ do update set number = send_numbers.number + 1";
 /// Claims locked letters for a run, and with them their lanes; answers with the idempotency key each is sent under. A claim
 /// with a lease is a new send, so its key has the next number; a job is put back in this commit, and nobody is shown its
 /// key.
-pub(super) async fn hold(
+pub(super) async fn add_claims(
     write: &Write,
     letters: &[LetterId],
     run: RedriveId,

@@ -10,8 +10,8 @@ use super::super::cell::{At, Cells, Uid};
 use super::super::operations::{Chunk, looked_into, matching};
 use super::super::writer::Write;
 use super::open::{LISTED, List, candidates};
-use super::row;
 use crate::StoreError;
+use crate::engine::redrives::row;
 
 const FROZEN_SO_FAR: &str = "
 select frozen_died_at, frozen_id
@@ -38,9 +38,9 @@ pub(super) enum Froze {
 }
 
 /// Takes down the next chunk. A second instance waits for the first, and then goes on where that one ended.
-pub(super) async fn freeze(write: &Write, id: RedriveId) -> Result<Froze, StoreError> {
+pub(super) async fn freeze(write: &mut Write, id: RedriveId) -> Result<Froze, StoreError> {
+    let run = row::lock_redrive(write, id).await?.ok_or_else(|| row::gone(id))?;
     let conn = &write.conn;
-    let run = row::hold(conn, id).await?.ok_or_else(|| row::gone(id))?;
     if run.frozen || run.state() != RunState::Planning {
         return Ok(Froze::Complete);
     }

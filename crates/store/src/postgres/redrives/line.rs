@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use lazaret_core::id::RedriveId;
-use lazaret_core::limits;
-use lazaret_core::time::Time;
 
-use super::super::cell::{Cells, Uid};
-use super::super::conn::Conn;
+use super::super::cell::Uid;
 use super::super::insert::column;
 use super::super::writer::Write;
 use crate::StoreError;
-use crate::redrive::{Did, RunLine, RunPoint};
+use crate::redrive::Did;
 
 const ADD: &str = "
 insert into run_minutes as r (redrive, minute, sent, good, bad)
@@ -43,27 +40,4 @@ pub(super) async fn add(
     let bad: Vec<i64> = column(&all, |(_, did)| did.bad as i64);
     write.conn.execute(ADD, &[&redrives, &minutes, &sent, &good, &bad]).await?;
     Ok(())
-}
-
-const POINTS: &str = "
-select minute - minute % $4, sum(sent)::bigint, sum(good)::bigint, sum(bad)::bigint
-  from run_minutes
- where redrive = $1
-   and minute >= $2
-   and minute < $3
- group by 1
- order by 1
- limit $5";
-
-pub(super) async fn points(conn: &Conn, asked: &RunLine) -> Result<Vec<RunPoint>, StoreError> {
-    let (from, until) = asked.minutes();
-    let (id, limit) = (Uid(*asked.redrive.bytes()), limits::SERIES_POINTS_MAX as i64);
-    let rows = conn.query(POINTS, &[&id, &from, &until, &asked.step.minutes(), &limit]).await?;
-    rows.iter()
-        .map(|row| {
-            let (sent, good, bad): (i64, i64, i64) = (row.cell(1)?, row.cell(2)?, row.cell(3)?);
-            let did = Did { sent: sent as u64, good: good as u64, bad: bad as u64 };
-            Ok(RunPoint { at: Time::from_minute(row.cell(0)?), did })
-        })
-        .collect()
 }

@@ -13,9 +13,9 @@ use super::super::conn::Conn;
 use super::super::insert::column;
 use super::super::rows::unknown;
 use super::super::writer::Write;
-use super::row::LANE_MARK;
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::redrives::row::LANE_MARK;
 use crate::redrive::{NewRedrive, Selection};
 
 const OPEN: &str = "
@@ -253,7 +253,7 @@ impl List {
 }
 
 fn group_key(candidate: &Candidate) -> GroupKey {
-    let died = against_name(AgainstFix::of(candidate.died_at, candidate.fix_at));
+    let died = AgainstFix::of(candidate.died_at, candidate.fix_at).name();
     let (source, subscriber) = (candidate.source.clone(), candidate.subscriber.clone());
     (candidate.incident, source, subscriber, died, candidate.body_missing.is_some())
 }
@@ -266,7 +266,7 @@ select number, incident, source, subscriber, died, body_missing is not null
 async fn groups(conn: &Conn, redrive: RedriveId) -> Result<HashMap<GroupKey, u32>, StoreError> {
     let mut groups = HashMap::new();
     for row in conn.query(GROUPS, &[&Uid(*redrive.bytes())]).await? {
-        let died = against_name(against(row.cell(4)?)?);
+        let died = against(row.cell(4)?)?.name();
         let key = (IncidentId::from_bytes(row.id(1)?), row.cell(2)?, row.cell(3)?, died, row.cell(5)?);
         groups.insert(key, row.small(0)?);
     }
@@ -311,17 +311,6 @@ async fn join(
     Ok(())
 }
 
-pub(super) const fn against_name(against: AgainstFix) -> &'static str {
-    match against {
-        AgainstFix::None => "none",
-        AgainstFix::Before => "before",
-        AgainstFix::After => "after",
-    }
-}
-
-pub(super) fn against(text: &str) -> Result<AgainstFix, StoreError> {
-    [AgainstFix::None, AgainstFix::Before, AgainstFix::After]
-        .into_iter()
-        .find(|against| against_name(*against) == text)
-        .ok_or_else(|| unknown("time against the fix", text))
+fn against(text: &str) -> Result<AgainstFix, StoreError> {
+    AgainstFix::parse(text).ok_or_else(|| unknown("time against the fix", text))
 }

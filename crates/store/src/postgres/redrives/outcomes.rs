@@ -20,9 +20,9 @@ use super::super::incidents;
 use super::super::insert::column;
 use super::super::writer::Write;
 use super::doors::{Passage, let_pass, open_doors};
-use super::row;
 use super::shifts::{Listed, Shifted, shift_all};
 use crate::StoreError;
+use crate::engine::redrives::row;
 
 /// What was told of letters that redrives have out, and of letters that were put back without a plan.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Outcomes {
         let found = find(&write.conn, &self.turns).await?;
         let mut redrives: BTreeSet<RedriveId> = doors.iter().copied().collect();
         redrives.extend(found.iter().flatten().map(|found| found.listed.redrive));
-        hold(&write.conn, &redrives).await?;
+        lock_redrives(&write.conn, &redrives).await?;
         let_pass(write, &self.passages).await?;
         let mut moves = Moves::default();
         let mut relapsed = Vec::new();
@@ -193,7 +193,7 @@ select id
  order by id
    for no key update";
 
-async fn hold(conn: &Conn, redrives: &BTreeSet<RedriveId>) -> Result<(), StoreError> {
+async fn lock_redrives(conn: &Conn, redrives: &BTreeSet<RedriveId>) -> Result<(), StoreError> {
     if !redrives.is_empty() {
         let ids: Vec<Uid> = redrives.iter().map(|id| Uid(*id.bytes())).collect();
         conn.execute(HOLD, &[&ids]).await?;

@@ -17,10 +17,10 @@ use super::super::rows::unknown;
 use super::super::verdicts::{self, Mark, move_all};
 use super::super::writer::Write;
 use super::outcomes::{Turn, strategy_of};
-use super::row::{self, Run};
 use super::take::{RETRIED, leads_to};
 use crate::StoreError;
 use crate::claim::{ClaimFence, ClaimStep};
+use crate::engine::redrives::row::{self, Run};
 use crate::packing::{PreparedAttempt, pack_attempt};
 use crate::redrive::{QUIET_WINDOW, SendOutcome};
 
@@ -57,9 +57,9 @@ pub(super) async fn begin(
     claims: &[ClaimFence],
     at: Time,
 ) -> Result<Vec<LetterId>, StoreError> {
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(Vec::new()) };
+    let Some(run) = row::find(write, id).await? else { return Ok(Vec::new()) };
     let letters: Vec<LetterId> = column(claims, |claim| claim.letter);
-    verdicts::hold(write, &letters).await?;
+    verdicts::lock_letters(write, &letters).await?;
     let ids: Vec<Uid> = column(claims, |claim| Uid(*claim.letter.bytes()));
     let keys: Vec<&str> = claims.iter().map(|claim| claim.idempotency_key.as_str()).collect();
     let renewals: Vec<i32> = column(claims, |claim| claim.renewals as i32);
@@ -96,9 +96,9 @@ pub(super) async fn settle(
     outcomes: &[(ClaimFence, SendOutcome)],
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(vec![false; outcomes.len()]) };
+    let Some(run) = row::find(write, id).await? else { return Ok(vec![false; outcomes.len()]) };
     let letters: Vec<LetterId> = column(outcomes, |(fence, _)| fence.letter);
-    verdicts::hold(write, &letters).await?;
+    verdicts::lock_letters(write, &letters).await?;
     let mut claims = claimed(write, id, &letters).await?;
     let settling = Settling { run: &run, by: &run.redrive.by.name, at };
     let mut settled = Vec::with_capacity(outcomes.len());

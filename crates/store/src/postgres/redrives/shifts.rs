@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lazaret_core::id::RedriveId;
 use lazaret_core::limits;
-use lazaret_core::redrive::{LaneEffect, Outcome, RunAction, RunState, StopRule};
+use lazaret_core::redrive::{LaneEffect, Outcome, RunState, StopRule};
 use lazaret_core::time::Time;
 
 use super::super::cell::{At, Bind, Cells, Uid, clean};
@@ -47,7 +47,7 @@ impl Shifted {
         Shifted { row, to, evidence: evidence.map(cut), key: None, sent_at, at }
     }
 
-    /// The same with the key that it is sent under.
+    /// The move with the key that the letter is sent under.
     pub fn under(self, key: String) -> Shifted {
         Shifted { key: Some(key), ..self }
     }
@@ -251,7 +251,7 @@ async fn count(write: &Write, counts: &BTreeMap<RedriveId, Counts>) -> Result<()
     }
     binds.push(&marks);
     binds.push(&at);
-    let ended = RunState::Verifying.after(RunAction::Finish).unwrap_or(RunState::Done);
+    let ended = RunState::Done;
     let mut lines = Vec::new();
     for row in write.conn.query(COUNT, &binds).await? {
         let (id, is_alone, is_over): (Uid, bool, bool) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
@@ -284,7 +284,7 @@ update redrive_letters t
 returning t.ordinal";
 
 /// Ends the next letters of a run that wait, behind an ordinal; says where it came to, nothing if that was the last.
-pub(super) async fn end_waiting(
+pub(in crate::postgres) async fn end_waiting(
     write: &Write,
     id: RedriveId,
     after: i64,

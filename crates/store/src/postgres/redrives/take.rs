@@ -20,17 +20,17 @@ use super::super::conn::Conn;
 use super::super::events::{self, NewEvent};
 use super::super::incidents;
 use super::super::insert::column;
-use super::super::jobs::follow::{Jobs, hold_jobs};
+use super::super::jobs::follow::{Jobs, lock_jobs};
 use super::super::jobs::retry::{Asked, retry_held};
 use super::super::verdicts::{self, Mark, move_all};
 use super::super::writer::{Write, Writer};
-use super::doors::hold;
-use super::plan::groups;
-use super::row::{self, Run};
+use super::doors::add_claims;
 use super::shifts::{Listed, Shifted, shift_all};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::plan::groups;
+use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
 use crate::redrive::{Group, GroupVerdict, LetterCause, Next, Taken, first_shut, refused_at_claim};
 
@@ -78,7 +78,7 @@ async fn take(
     at: Time,
 ) -> Result<Next, StoreError> {
     write.conn.query(LOCK_RUN, &[&Uid(*id.bytes())]).await?;
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(Next::default()) };
+    let Some(run) = row::find(write, id).await? else { return Ok(Next::default()) };
     let granted = match grant(&run, limit, at) {
         Ok(granted) => granted,
         Err(next) => return Ok(next),
@@ -86,17 +86,17 @@ async fn take(
     let heads = heads(&write.conn, &run, granted).await?;
     let heads = free_of_lanes(&write.conn, heads).await?;
     let letters: Vec<LetterId> = heads.iter().map(|head| head.letter).collect();
-    let jobs = hold_jobs(write, &letters).await?;
-    let held = verdicts::hold(write, &letters).await?;
+    let jobs = lock_jobs(write, &letters).await?;
+    let held = verdicts::lock_letters(write, &letters).await?;
     // From here on nobody pauses it, and nobody blocks a lane.
-    let Some(run) = row::hold(&write.conn, id).await? else { return Ok(Next::default()) };
+    let Some(run) = row::lock_redrive(write, id).await? else { return Ok(Next::default()) };
     let granted = match grant(&run, limit, at) {
         Ok(granted) => granted,
         Err(next) => return Ok(next),
     };
     let mut heads = still_waiting(&write.conn, &run, heads).await?;
     heads.truncate(granted as usize);
-    let groups = groups(&write.conn, id).await?;
+    let groups = groups(write, id).await?;
     // The run is stopped when it is tended; until then nothing more leaves it.
     if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
         return Ok(Next::default());
@@ -336,7 +336,7 @@ impl Look {
             .filter(|(_, retried)| retried.decided == Decided::Done)
             .map(|((head, _), _)| head.letter)
             .collect();
-        let mut keys = hold(write, &done, run, ClaimStep::Sent, None, at).await?;
+        let mut keys = add_claims(write, &done, run, ClaimStep::Sent, None, at).await?;
         let detail = json!({ "redrive": run.to_string() }).to_string();
         for ((head, _), retried) in heads.into_iter().zip(retried) {
             let Some(key) = keys.remove(&head.letter) else {
@@ -369,7 +369,7 @@ impl Look {
         let to = leads_to(Status::Pending, Action::Redrive)?;
         move_all(write, &letters, Status::Pending, to, Mark::Claims, at).await?;
         let lease = Some(self.lease_until);
-        let mut keys = hold(write, &letters, run, ClaimStep::Claimed, lease, at).await?;
+        let mut keys = add_claims(write, &letters, run, ClaimStep::Claimed, lease, at).await?;
         for (head, destination) in heads {
             let key = keys.remove(&head.letter).unwrap_or_default();
             self.next.taken.push(Taken {

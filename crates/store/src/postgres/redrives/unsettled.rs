@@ -12,12 +12,12 @@ use super::super::jobs::follow::job_of;
 use super::super::sources;
 use super::super::verdicts;
 use super::super::writer::Write;
-use super::row;
 use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::row;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
 
 const EXPIRED: &str = "
@@ -70,7 +70,7 @@ pub(super) async fn renew(
     at: Time,
 ) -> Result<Option<Taken>, StoreError> {
     let Expired { run, taken, .. } = expired;
-    verdicts::hold(write, &[taken.letter]).await?;
+    verdicts::lock_letters(write, &[taken.letter]).await?;
     let renewed = write
         .conn
         .execute(
@@ -99,8 +99,8 @@ pub(super) async fn settle_unknown(
     by: &Actor,
     at: Time,
 ) -> Result<bool, StoreError> {
-    verdicts::hold(write, &[letter]).await?;
-    let Some(run) = row::find(&write.conn, id).await? else { return Ok(false) };
+    verdicts::lock_letters(write, &[letter]).await?;
+    let Some(run) = row::find(write, id).await? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, &[letter]).await?.remove(&letter) else { return Ok(false) };
     let unknown = claimed.outcome == Outcome::Unknown;
     let sent = claimed.outcome == Outcome::Sent && claimed.step == ClaimStep::Sent;
@@ -147,7 +147,7 @@ select c.run, l.source
 /// present life is done. What a job came to is its worker's to say.
 pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, StoreError> {
     let letter = proof.letter;
-    let held = verdicts::hold(write, &[letter]).await?;
+    let held = verdicts::lock_letters(write, &[letter]).await?;
     let Some((life, _)) = held.get(&letter) else { return Ok(Proved::Unknown) };
     if proof.life > *life || proof.life == 0 {
         return Ok(Proved::Unknown);
@@ -164,7 +164,7 @@ pub(super) async fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, St
         });
     };
     let id = RedriveId::from_bytes(run);
-    let run = row::find(&write.conn, id).await?;
+    let run = row::find(write, id).await?;
     let claimed = claimed(write, id, &[letter]).await?.remove(&letter);
     let (Some(run), Some(claimed)) = (run, claimed) else { return Ok(Proved::Late) };
     let settling = Settling { run: &run, by: &run.redrive.by.name, at: proof.at };

@@ -18,7 +18,7 @@ use super::super::cell::{At, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::counters::Counted;
 use super::super::events::{self, NewEvent};
-use super::super::jobs::follow::hold_free_jobs;
+use super::super::jobs::follow::lock_free_jobs;
 use super::super::rows;
 use super::super::trash::{Leaving, Outlet, Removal, take_away};
 use super::super::writer::Write;
@@ -249,7 +249,7 @@ async fn prune_at_once(
     let free: HashSet<[u8; 16]> = free.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
     let free: Vec<LetterId> =
         letters.iter().map(|one| one.letter).filter(|id| free.contains(id.bytes())).collect();
-    let (ids, jobs) = hold_free_jobs(write, &free).await?;
+    let (ids, jobs) = lock_free_jobs(write, &free).await?;
     if ids.is_empty() {
         return Ok(());
     }

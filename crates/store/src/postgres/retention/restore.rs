@@ -17,7 +17,7 @@ use super::super::counters::Counted;
 use super::super::events::{self, NewEvent};
 use super::super::failure::{Kind, kind_of};
 use super::super::holds;
-use super::super::insert::{hold_keys, latest_of_key};
+use super::super::insert::{latest_of_key, lock_keys};
 use super::super::jobs::follow::{follow, job_of, named_job, with_rows};
 use super::super::regroup;
 use super::super::rows::{self, COUNTED_COLUMNS};
@@ -83,7 +83,7 @@ async fn hold(
         return Ok(Err(Decided::Unknown));
     };
     let key = CaptureKey(row.bytes(0)?);
-    hold_keys(&write.conn, &[&key]).await?;
+    lock_keys(&write.conn, &[&key]).await?;
     let on_record = look(&write.conn, letter).await?;
     let Some(standing) = standing(write, letter).await? else { return Ok(Err(Decided::Unknown)) };
     if decision.from.is_some_and(|from| from != standing.status) {

@@ -9,7 +9,7 @@ use lazaret_core::time::Time;
 
 use super::super::cell::{Cells, Uid};
 use super::super::conn::Conn;
-use super::super::insert::{LOOKS_MAX, hold_keys};
+use super::super::insert::{LOOKS_MAX, lock_keys};
 use super::super::jobs::follow::{named_job, with_rows};
 use super::super::rows;
 use super::super::writer::Write;
@@ -29,7 +29,7 @@ struct Taking {
 pub(super) async fn take_keys(write: &Write, letters: &[Packed]) -> Result<Vec<Imported>, StoreError> {
     let mut taken: HashSet<usize> = HashSet::new();
     let keys: Vec<&CaptureKey> = letters.iter().map(|packed| &packed.import.exported.key).collect();
-    hold_keys(&write.conn, &keys).await?;
+    lock_keys(&write.conn, &keys).await?;
     for _ in 0..LOOKS_MAX {
         let mut here = Here::look(&write.conn, letters).await?;
         for index in &taken {

@@ -12,7 +12,7 @@ use super::super::cell::{At, Bind, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::counters::Counted;
 use super::super::holds;
-use super::super::jobs::follow::{Jobs, follow, hold_jobs, withdraw};
+use super::super::jobs::follow::{Jobs, follow, lock_jobs, withdraw};
 use super::super::jobs::retry::{Asked, Retried, retry_held};
 use super::super::redrives::doors::{self, Door};
 use super::super::rows;
@@ -49,14 +49,14 @@ pub(in crate::postgres) async fn carry_out_all(
     let jobs = match decision.verb {
         Verb::Hold | Verb::Release => Jobs::new(),
         Verb::Delete => {
-            trash::hold_keys_of(&write.conn, &ids).await?;
-            hold_jobs(write, &ids).await?
+            trash::lock_keys_of(&write.conn, &ids).await?;
+            lock_jobs(write, &ids).await?
         }
         Verb::Resolve | Verb::Discard | Verb::Reopen | Verb::Retry | Verb::Restore => {
-            hold_jobs(write, &ids).await?
+            lock_jobs(write, &ids).await?
         }
     };
-    let held = hold(write, &ids).await?;
+    let held = lock_letters(write, &ids).await?;
     let mut listed = Vec::with_capacity(letters.len());
     let mut going = Vec::new();
     for (letter, life) in letters {
@@ -203,21 +203,21 @@ async fn restore_all(
 }
 
 /// In the order of ids, so that two instances that decide on the same letters never wait for each other in a circle.
-const HOLD: &str = "
+const LOCK_LETTERS: &str = "
 select l.id, l.life, l.status, l.place, l.held_at is not null
   from unnest($1::uuid[], $2::timestamptz[]) as m (letter, begun_at)
   join dead_letter_queue l on l.id = m.letter and l.created_at = m.begun_at
  order by l.id
    for no key update of l";
 
-/// Holds letters still until the commit; returns their lives and how they stand.
-pub(in crate::postgres) async fn hold(
+/// Locks letters until the commit; returns their lives and how they stand.
+pub(in crate::postgres) async fn lock_letters(
     write: &Write,
     letters: &[LetterId],
 ) -> Result<HashMap<LetterId, (u32, Standing)>, StoreError> {
     let (ids, begun_at) = keys(letters.iter().copied());
     let mut held = HashMap::with_capacity(letters.len());
-    for row in write.conn.query(HOLD, &[&ids, &begun_at]).await? {
+    for row in write.conn.query(LOCK_LETTERS, &[&ids, &begun_at]).await? {
         let standing = Standing {
             status: rows::status(row.cell(2)?)?,
             place: rows::place(row.cell(3)?)?,

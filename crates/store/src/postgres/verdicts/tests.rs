@@ -1,13 +1,12 @@
 //! How PostgreSQL finds the letter that is to be moved: by its id, in the month that the id tells of.
 
-use lazaret_core::id::RedriveId;
 use tokio_postgres::types::Type;
 
 use super::super::PostgresStore;
 use super::super::conn::{Binds, Conn};
 use super::*;
 use crate::Store;
-use crate::claim::ClaimRequest;
+use crate::audit::Actor;
 use crate::sqlite::Mode;
 use crate::testing::TestDatabase;
 
@@ -61,7 +60,7 @@ fn uuid(letter: LetterId) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_reads_one_letter_by_its_id() {
+async fn a_decision_reads_one_letter_by_its_id() {
     let database = TestDatabase::new();
     let store = PostgresStore::open(&database.url(), Mode::Test).await.unwrap();
     let conn = Conn::of(&store.lanes).await.unwrap();
@@ -71,10 +70,10 @@ async fn a_claim_reads_one_letter_by_its_id() {
     let letter = LetterId::from_bytes(middle.unwrap()[0].id(0).unwrap());
     conn.give_back();
     let at = letter.at().plus_ms(1_000);
-    let run = RedriveId::mint(at, [7; 10]);
-    let asked = ClaimRequest { letter, life: 1, run, lease_until: at.plus_ms(1_000) };
-    store.claim(asked, at).await.unwrap().unwrap();
-    // Whichever connection the claim was made on keeps its statements.
+    let actor = Actor { name: "ana".into(), role: "operator".into(), request: None };
+    let decision = Decision { verb: Verb::Resolve, actor, reason: None, at, from: None, floor_ms: None };
+    assert_eq!(store.decide(letter, decision).await.unwrap(), Decided::Done);
+    // Whichever connection the decision was made on keeps its statements.
     let mut conns = Vec::new();
     while store.lanes.pool.status().available > 0 {
         conns.push(Conn::of(&store.lanes).await.unwrap());
@@ -84,14 +83,16 @@ async fn a_claim_reads_one_letter_by_its_id() {
         conn.batch("set plan_cache_mode to force_generic_plan").await.unwrap();
         for (sql, types) in kept(conn).await {
             let plan = plan(conn, &sql, &types, letter).await;
-            assert!(!plan.contains("Seq Scan"), "{sql}: {plan}");
+            // A list of letters is joined with all months, of which the two at the ends are empty.
+            let walked = if sql.contains("unnest") { "Seq Scan on dead_letter_queue_2" } else { "Seq Scan" };
+            assert!(!plan.contains(walked), "{sql}: {plan}");
             if sql.contains("from dead_letter_queue") || sql.contains("update dead_letter_queue") {
                 assert!(plan.contains("Index Scan"), "{sql}: {plan}");
                 found += 1;
             }
         }
     }
-    assert!(found >= 2, "the claim looks at the letter and moves it: {found}");
+    assert!(found >= 2, "the decision looks at the letter and moves it: {found}");
     drop(conns);
     store.close().await.unwrap();
 }

@@ -106,8 +106,8 @@ pub(super) fn parse(hold: HoldId, text: &str) -> Result<Filter, StoreError> {
 }
 
 /// Puts a live letter under the standing holds that are for it.
-pub(in crate::sqlite) fn catch(write: &Write<'_>, id: LetterId, at: Time) -> Result<(), StoreError> {
-    let rules = write.standing.rules(write.conn)?;
+pub(in crate::sqlite) fn catch(write: &Write, id: LetterId, at: Time) -> Result<(), StoreError> {
+    let rules = write.standing.rules(&write.conn)?;
     if rules.is_empty() {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub(in crate::sqlite) fn catch(write: &Write<'_>, id: LetterId, at: Time) -> Res
             continue;
         }
         // Time does not matter: one letter is looked into.
-        let mut scanner = Scanner::new(write.conn, filter, Duration::ZERO);
+        let mut scanner = Scanner::new(&write.conn, filter, Duration::ZERO);
         if filter.needs_content() && !scanner.holds(number, letter.life)? {
             continue;
         }

@@ -8,22 +8,25 @@ use super::{put_under, record, standing, take_out, tell};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::{OperationState, Verb};
+use crate::engine::operations::work as work_operation;
 use crate::hold::{HoldRecord, HoldState};
+use crate::seam::ready;
 use crate::sqlite::audit::{self, NewEntry};
 use crate::sqlite::filter::Where;
 use crate::sqlite::operations::{self, Chunk};
 use crate::sqlite::writer::Write;
 
 /// Does the next part of whatever there is to do with a hold; true while there is more.
-pub(in crate::sqlite) fn work(write: &mut Write<'_>, id: HoldId, at: Time) -> Result<bool, StoreError> {
-    let Some(mut hold) = record::one(write.conn, id)? else { return Ok(false) };
+pub(in crate::sqlite) fn work(write: &mut Write, id: HoldId, at: Time) -> Result<bool, StoreError> {
+    let Some(mut hold) = record::one(&write.conn, id)? else { return Ok(false) };
     if hold.until.is_some_and(|until| until <= at) && end(write, &hold, None, &ourselves(), at)? {
         hold = HoldRecord { state: HoldState::Releasing, released_by: Some(ourselves().name), ..hold };
     }
     match hold.state {
         HoldState::Placing if hold.standing => mark(write, &hold, at),
         HoldState::Placing => {
-            let operation = operations::work(write, OperationId::from_bytes(*id.bytes()), at)?;
+            let operation = OperationId::from_bytes(*id.bytes());
+            let operation = ready(work_operation(write, operation, at))?;
             Ok(operation.state == OperationState::Working)
         }
         HoldState::Releasing => free(write, &hold, at),
@@ -45,8 +48,8 @@ update holds
 
 /// Marks the next letters that were there when a standing hold was placed, in order of death. Those that come in later,
 /// or die again and so pass by the place that is reached, are asked about then.
-fn mark(write: &Write<'_>, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
-    let conn = write.conn;
+fn mark(write: &Write, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
+    let conn = &write.conn;
     let filter = standing::parse(hold.id, hold.filter.as_deref().unwrap_or_default())?;
     let sql = Where::of(conn, &filter, hold.held_at)?;
     let (died_at, letter): (Option<i64>, Option<[u8; 16]>) =
@@ -73,9 +76,9 @@ fn mark(write: &Write<'_>, hold: &HoldRecord, at: Time) -> Result<bool, StoreErr
 }
 
 /// Frees the next letters of a hold that ended.
-fn free(write: &Write<'_>, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
+fn free(write: &Write, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
     let by = hold.released_by.as_deref().unwrap_or_default();
-    let letters = record::letters(write.conn, hold.id, None, limits::DECISION_ROWS_PER_WRITE)?;
+    let letters = record::letters(&write.conn, hold.id, None, limits::DECISION_ROWS_PER_WRITE)?;
     for letter in &letters {
         if take_out(write, hold.id, *letter, at)? {
             tell(write, Verb::Release, *letter, hold.id, by, at)?;
@@ -93,13 +96,13 @@ fn free(write: &Write<'_>, hold: &HoldRecord, at: Time) -> Result<bool, StoreErr
 
 /// Ends a hold by somebody's word; its letters are freed afterwards.
 pub(in crate::sqlite) fn release(
-    write: &Write<'_>,
+    write: &Write,
     id: HoldId,
     reason: Option<&str>,
     by: &Actor,
     at: Time,
 ) -> Result<bool, StoreError> {
-    match record::one(write.conn, id)? {
+    match record::one(&write.conn, id)? {
         Some(hold) => end(write, &hold, reason, by, at),
         None => Ok(false),
     }
@@ -112,7 +115,7 @@ update holds
    and state in ('placing', 'standing')";
 
 fn end(
-    write: &Write<'_>,
+    write: &Write,
     hold: &HoldRecord,
     reason: Option<&str>,
     by: &Actor,

@@ -73,9 +73,9 @@ impl Move {
     }
 }
 
-pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<Changed, StoreError> {
+pub(in crate::sqlite) fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
     let job = &change.after.job;
-    let before = row::standing(write.conn, job.id)?;
+    let before = row::standing(&write.conn, job.id)?;
     if before.as_ref().map_or(0, |before| before.version) != change.version {
         return Ok(Changed::Stale);
     }
@@ -128,11 +128,11 @@ pub(in crate::sqlite) fn change(write: &mut Write<'_>, change: &Move) -> Result<
 /// Asks the gate for a letter as it is now: its cause if it passes under the RCA, nothing if it passes freely. One that is
 /// gone is found to be so when it is moved.
 fn ask_gate(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     governance: Governance,
 ) -> Result<Result<Option<LetterCause>, (Shut, IncidentId)>, StoreError> {
-    let Some(cause) = incidents::letter_cause(write.conn, letter)? else { return Ok(Ok(None)) };
+    let Some(cause) = incidents::letter_cause(&write.conn, letter)? else { return Ok(Ok(None)) };
     Ok(match cause.pass(governance) {
         Ok(Passed::Governed) => Ok(Some(cause)),
         Ok(Passed::Freely) => Ok(None),
@@ -142,13 +142,13 @@ fn ask_gate(
 
 /// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
 fn put_on_record(
-    write: &Write<'_>,
+    write: &Write,
     job: JobId,
     change: &Move,
     by: &ByHand,
     redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
-    let letter = live_letter(write.conn, &change.key)?;
+    let letter = live_letter(&write.conn, &change.key)?;
     let named = match letter {
         Some(_) => None,
         None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
@@ -180,7 +180,7 @@ pub(super) enum Effected {
 const BY: &str = "source:jobs";
 
 pub(super) fn take_effect(
-    write: &mut Write<'_>,
+    write: &mut Write,
     job: &Job,
     key: &CaptureKey,
     effect: &Effect,
@@ -204,13 +204,13 @@ pub(super) fn take_effect(
 
 /// The job's pending letter goes out with the job: from now on a death of the job is a relapse.
 fn redrive(
-    write: &mut Write<'_>,
+    write: &mut Write,
     job: JobId,
     key: &CaptureKey,
     letter: LetterId,
     at: Time,
 ) -> Result<Effected, StoreError> {
-    if live_letter(write.conn, key)? != Some(letter) {
+    if live_letter(&write.conn, key)? != Some(letter) {
         return Ok(Effected::Gone);
     }
     match apply(write, letter, Action::Redrive, Mark::Sends, at)? {
@@ -234,14 +234,14 @@ enum Ending {
 
 /// Moves the letter if it is in the state that such an end is about.
 fn settle(
-    write: &mut Write<'_>,
+    write: &mut Write,
     job: JobId,
     key: &CaptureKey,
     ending: Ending,
     evidence: &str,
     at: Time,
 ) -> Result<Effected, StoreError> {
-    let Some(letter) = live_letter(write.conn, key)? else { return Ok(Effected::Done) };
+    let Some(letter) = live_letter(&write.conn, key)? else { return Ok(Effected::Done) };
     let by_source = |strategy| (strategy, BY.to_owned());
     let (action, outcome, (strategy, by), kind) = match ending {
         Ending::Confirmed => {
@@ -271,7 +271,7 @@ fn settle(
 }
 
 fn tell_of_letter(
-    write: &Write<'_>,
+    write: &Write,
     job: JobId,
     letter: LetterId,
     kind: &'static str,

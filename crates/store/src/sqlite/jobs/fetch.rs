@@ -82,23 +82,23 @@ pub(in crate::sqlite) fn anything(conn: &Connection, asked: &Fetch) -> Result<bo
 
 /// Remembers what it hands out, in the order of commits: a job that comes again under an old id is remembered after it.
 pub(in crate::sqlite) fn fetch(
-    write: &mut Write<'_>,
+    write: &mut Write,
     asked: &Fetch,
     handed: &Handed,
 ) -> Result<Vec<Job>, StoreError> {
     let mut depths = Depths::default();
     let mut fetched = Vec::new();
     // Asked again: the wish may have been written since a reader looked.
-    if !may_fetch(write.conn, asked)? {
+    if !may_fetch(&write.conn, asked)? {
         return Ok(fetched);
     }
     let mut may_expire = EXPIRED_PER_FETCH;
     for queue in &asked.queues {
-        if is_paused(write.conn, queue)? {
+        if is_paused(&write.conn, queue)? {
             continue;
         }
         while fetched.len() < asked.count {
-            let waiting = next(write.conn, queue, asked.count - fetched.len())?;
+            let waiting = next(&write.conn, queue, asked.count - fetched.len())?;
             let (found, before) = (waiting.len(), fetched.len());
             for StoredJob { job, version } in waiting {
                 if job.is_expired(asked.at) {
@@ -147,7 +147,7 @@ fn next(conn: &Connection, queue: &str, limit: usize) -> Result<Vec<StoredJob>, 
     Ok(waiting)
 }
 
-fn take(write: &Write<'_>, job: Job, asked: &Fetch, depths: &mut Depths) -> Result<Job, StoreError> {
+fn take(write: &Write, job: Job, asked: &Fetch, depths: &mut Depths) -> Result<Job, StoreError> {
     depths.add(&job.queue, job.state, -1);
     let job = job.fetched(asked.worker.as_deref(), asked.at, asked.visibility_ms).map_err(not_waiting)?;
     depths.add(&job.queue, job.state, 1);
@@ -163,7 +163,7 @@ fn take(write: &Write<'_>, job: Job, asked: &Fetch, depths: &mut Depths) -> Resu
 }
 
 fn expire(
-    write: &mut Write<'_>,
+    write: &mut Write,
     job: Job,
     version: u64,
     at: Time,

@@ -26,14 +26,14 @@ select event_id
    and source = ?2";
 
 /// The job of a live letter. Letters that are no job's have none, even if a report gave them the name of our source.
-pub(in crate::sqlite) fn job_of(write: &Write<'_>, letter: LetterId) -> Result<Option<JobId>, StoreError> {
+pub(in crate::sqlite) fn job_of(write: &Write, letter: LetterId) -> Result<Option<JobId>, StoreError> {
     let named: Option<String> = write
         .conn
         .prepare_cached(JOB_OF)?
         .query_row((letter.bytes(), SOURCE), |row| row.get(0))
         .optional()?;
     let Some(id) = named.and_then(|name| JobId::parse(&name).ok()) else { return Ok(None) };
-    let own = live_letter(write.conn, &key_of(id))? == Some(letter);
+    let own = live_letter(&write.conn, &key_of(id))? == Some(letter);
     Ok(own.then_some(id))
 }
 
@@ -53,9 +53,9 @@ pub(in crate::sqlite) fn names_a_job(
 
 /// Writes the job of a letter that waits again as discarded and in the dead letter, made from the letter's last life:
 /// the row may tell of a run that came after it, or be gone.
-pub(in crate::sqlite) fn follow(write: &Write<'_>, letter: LetterId, at: Time) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn follow(write: &Write, letter: LetterId, at: Time) -> Result<(), StoreError> {
     let Some(id) = job_of(write, letter)? else { return Ok(()) };
-    let before = row::standing(write.conn, id)?;
+    let before = row::standing(&write.conn, id)?;
     if before.as_ref().is_some_and(|before| before.state == JobState::Discarded && before.in_dead_letter) {
         return Ok(());
     }
@@ -73,7 +73,7 @@ pub(in crate::sqlite) fn follow(write: &Write<'_>, letter: LetterId, at: Time) -
 
 /// Removes the row of a job whose letter was settled by hand or is about to go. One that has not ended stays: it is out
 /// without the letter, and its death will be told.
-pub(in crate::sqlite) fn withdraw(write: &Write<'_>, job: JobId) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn withdraw(write: &Write, job: JobId) -> Result<(), StoreError> {
     let Some(gone) = row::remove_ended(write, job)? else { return Ok(()) };
     let mut depths = Depths::default();
     depths.add(&gone.queue, gone.state, -1);
@@ -90,13 +90,13 @@ pub(in crate::sqlite) struct Retried {
 /// Puts the job of a pending letter back into its queue, and the letter goes out with it. What is told of it is the
 /// caller's affair.
 pub(in crate::sqlite) fn retry(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     with: &Override,
     at: Time,
 ) -> Result<Retried, StoreError> {
     let not = |decided| Ok(Retried { decided, job: None });
-    match standing(write.conn, letter)?.map(|standing| standing.after(Action::Redrive)) {
+    match standing(&write.conn, letter)?.map(|standing| standing.after(Action::Redrive)) {
         None => return not(Decided::Unknown),
         Some(Err(refused)) => return not(Decided::Refused(refused)),
         Some(Ok(_)) => {}
@@ -133,17 +133,17 @@ fn retried(job: Job, with: &Override, at: Time) -> Option<Job> {
 }
 
 /// The row of a letter's job, or the job made from the letter if it has no row.
-fn dead_job(write: &Write<'_>, id: JobId, letter: LetterId) -> Result<Option<StoredJob>, StoreError> {
-    match super::job(write.conn, id)? {
+fn dead_job(write: &Write, id: JobId, letter: LetterId) -> Result<Option<StoredJob>, StoreError> {
+    match super::job(&write.conn, id)? {
         Some(stored) => Ok(Some(stored)),
         None => Ok(last_life(write, id, letter)?.map(|job| StoredJob { job, version: 0 })),
     }
 }
 
 /// The job as it died last; nothing if a report under the name of our source left no job to be made, or another one.
-fn last_life(write: &Write<'_>, id: JobId, letter: LetterId) -> Result<Option<Job>, StoreError> {
-    let Some(history) = letters::history_in(write.conn, letter)? else { return Ok(None) };
-    let Some(original) = letters::original(write.conn, letter, None)? else { return Ok(None) };
+fn last_life(write: &Write, id: JobId, letter: LetterId) -> Result<Option<Job>, StoreError> {
+    let Some(history) = letters::history_in(&write.conn, letter)? else { return Ok(None) };
+    let Some(original) = letters::original(&write.conn, letter, None)? else { return Ok(None) };
     let record = history.lives.last().and_then(|life| life.reported.as_deref()).unwrap_or("");
     let attempts = history.attempts.iter().map(|told| &told.attempt);
     match Job::from_letter(&original.envelope, record, attempts) {

@@ -42,7 +42,7 @@ impl Depths {
 
     /// Leaves the changes to the end of the commit, where those of many requests are one; a queue that is met for the
     /// first time begins at `at`.
-    pub fn defer(self, write: &mut Write<'_>, at: Time) {
+    pub fn defer(self, write: &mut Write, at: Time) {
         for (queue, depth) in self.0 {
             write.tally.depths.join(queue, Depth { at, ..depth });
         }
@@ -70,14 +70,14 @@ impl Depths {
     }
 
     /// Writes the changes at once.
-    pub fn flush(mut self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+    pub fn flush(mut self, write: &Write, at: Time) -> Result<(), StoreError> {
         for depth in self.0.values_mut() {
             depth.at = at;
         }
         self.put(write)
     }
 
-    pub fn put(self, write: &Write<'_>) -> Result<(), StoreError> {
+    pub fn put(self, write: &Write) -> Result<(), StoreError> {
         let mut change = write.conn.prepare_cached(CHANGE)?;
         for (queue, Depth { counts, at }) in self.0 {
             let [scheduled, available, pending, active, completed, retryable, cancelled, discarded] = counts;
@@ -150,7 +150,7 @@ do update set paused = excluded.paused";
 
 /// Pauses a queue or lets it go on; one that does not exist yet is made, so that it begins paused.
 pub(in crate::sqlite) fn pause(
-    write: &Write<'_>,
+    write: &Write,
     name: &str,
     paused: bool,
     by: &Actor,

@@ -42,7 +42,7 @@ update jobs
    and version = ?17";
 
 /// Writes a job over the version that was read, or as a new one if that is 0; false if it stands otherwise.
-pub(super) fn put(write: &Write<'_>, packed: &Packed, version: u64) -> Result<bool, StoreError> {
+pub(super) fn put(write: &Write, packed: &Packed, version: u64) -> Result<bool, StoreError> {
     let Packed { job, detail } = packed;
     let held = job.held.as_ref();
     let ms = |time: Option<Time>| time.map(Time::ms);
@@ -76,7 +76,7 @@ update jobs
  where id = ?1";
 
 /// Writes what a fetch changes, which is in columns: the packed text stays as it is.
-pub(super) fn take(write: &Write<'_>, job: &Job) -> Result<(), StoreError> {
+pub(super) fn take(write: &Write, job: &Job) -> Result<(), StoreError> {
     let held = job.held.as_ref();
     let ms = |time: Option<Time>| time.map(Time::ms);
     write.conn.prepare_cached(TAKE)?.execute((
@@ -127,8 +127,8 @@ delete from jobs
 returning queue, state, dead, version";
 
 /// Removes the row of a job if that has ended; says how it stood.
-pub(super) fn remove_ended(write: &Write<'_>, id: JobId) -> Result<Option<Standing>, StoreError> {
-    read_standing(write.conn, REMOVE_ENDED, id)
+pub(super) fn remove_ended(write: &Write, id: JobId) -> Result<Option<Standing>, StoreError> {
+    read_standing(&write.conn, REMOVE_ENDED, id)
 }
 
 fn state(word: &str) -> Result<JobState, StoreError> {

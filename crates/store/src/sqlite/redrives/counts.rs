@@ -8,8 +8,8 @@ use lazaret_core::limits;
 use lazaret_core::redrive::Outcome;
 use rusqlite::Connection;
 
-use super::row::{LANE_MARK, aggregate_of};
 use crate::StoreError;
+use crate::engine::redrives::row::{LANE_MARK, aggregate_of};
 use crate::redrive::PlanCounts;
 
 const LETTERS: &str = "

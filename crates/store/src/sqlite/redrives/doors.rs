@@ -4,19 +4,20 @@
 use lazaret_core::gate::Passed;
 use lazaret_core::id::{LetterId, OperationId, RedriveId};
 use lazaret_core::incident::Happening;
-use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState};
+use lazaret_core::redrive::{Options, Outcome, Pace, RedriveKind, RunState, day_start};
 use lazaret_core::time::Time;
 use rusqlite::OptionalExtension;
 
-use super::super::incidents::{self, Entry};
 use super::super::writer::Write;
 use super::line;
-use super::open::{Opening, add, against_name};
+use super::open::{Opening, add};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
+use crate::engine::incidents::{self, TimelineNote};
 use crate::job::SOURCE;
 use crate::redrive::{Did, LetterCause};
+use crate::seam::ready;
 
 /// Which door a letter went through.
 #[derive(Clone, Copy)]
@@ -37,13 +38,6 @@ pub(in crate::sqlite) struct Passage<'a> {
     pub at: Time,
 }
 
-const DAY_MS: i64 = 86_400_000;
-
-/// When the day ends that a rule's redrive was opened on.
-pub(super) fn day_end(opened_at: Time) -> Time {
-    Time::from_ms((opened_at.ms().div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
-}
-
 const OF_RULE: &str = "
 select id
   from redrives indexed by redrives_by_rule
@@ -55,17 +49,17 @@ select id
 
 /// The redrive that a rule has open on the day of a time.
 pub(in crate::sqlite) fn of_rule(
-    write: &Write<'_>,
+    write: &Write,
     rule: &str,
     at: Time,
 ) -> Result<Option<RedriveId>, StoreError> {
-    let day = at.ms().div_euclid(DAY_MS).saturating_mul(DAY_MS);
+    let day = day_start(at).ms();
     let mut statement = write.conn.prepare_cached(OF_RULE)?;
     Ok(statement.query_row((rule, day), |row| row.get(0).map(RedriveId::from_bytes)).optional()?)
 }
 
 /// The redrive that a letter joins: a rule has one a day, an operation is one.
-fn redrive(write: &Write<'_>, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
+fn redrive(write: &mut Write, passage: &Passage<'_>) -> Result<RedriveId, StoreError> {
     let Passage { door, by, reason, governed: _, at } = *passage;
     let minted = || Ok::<_, StoreError>(RedriveId::mint(at, write.entropy.take()?));
     let (id, kind, rule) = match door {
@@ -110,7 +104,7 @@ pub(in crate::sqlite) struct Hall {
 const TOTAL: &str = "select total from redrives where id = ?1";
 
 /// Opens the redrive that a letter joins, for those that follow as well.
-fn enter(write: &mut Write<'_>, passage: &Passage<'_>) -> Result<(), StoreError> {
+fn enter(write: &mut Write, passage: &Passage<'_>) -> Result<(), StoreError> {
     let id = redrive(write, passage)?;
     let last = write.conn.prepare_cached(TOTAL)?.query_row([id.bytes()], |row| row.get(0))?;
     let is_alone = matches!(passage.door, Door::Single) && passage.governed.is_none();
@@ -124,7 +118,7 @@ update redrives
  where id = ?1";
 
 /// Writes down how many have joined. Whoever puts many letters back calls it after the last of them.
-pub(in crate::sqlite) fn leave(write: &mut Write<'_>, at: Time) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn leave(write: &mut Write, at: Time) -> Result<(), StoreError> {
     if let Some(hall) = write.hall.take() {
         write.conn.prepare_cached(JOIN)?.execute((hall.redrive.bytes(), at.ms(), hall.joined as i64))?;
         if !hall.is_alone {
@@ -142,7 +136,7 @@ select ?1, ?2, id, life, ?6, iif(aggregate is null, null, source || char(31) || 
 
 /// Writes down that a letter was put back with its job. All letters of a request go through one door.
 pub(in crate::sqlite) fn record(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     passage: &Passage<'_>,
 ) -> Result<RedriveId, StoreError> {
@@ -182,14 +176,14 @@ values (?1, ?2, ?3, ?4, ?5, 1, ?6, ?4)";
 /// Puts a single retry under the RCA of its incident: the incident moves with it, and the redrive is tended to its end as
 /// that of a plan. Says which group the letter is in.
 fn govern(
-    write: &Write<'_>,
+    write: &mut Write,
     id: RedriveId,
     cause: &LetterCause,
     passage: &Passage<'_>,
 ) -> Result<u32, StoreError> {
     const GROUP: u32 = 1;
     let (incident, at, by) = (cause.incident, passage.at, Some(passage.by.name.as_str()));
-    let died = against_name(cause.died);
+    let died = cause.died.name();
     let passed = Passed::Governed.name();
     write.conn.prepare_cached(ADD_GROUP)?.execute((
         id.bytes(),
@@ -205,8 +199,9 @@ fn govern(
         .prepare_cached("update incidents set redriven_at = ?2 where id = ?1")?
         .execute((incident.bytes(), at.ms()))?;
     let text = id.to_string();
-    incidents::note(write, incident, &Entry { at, kind: "redrive_started", by, text: Some(&text) })?;
-    incidents::happen(write, incident, Happening::SentSingly, by, at)?;
+    let note = TimelineNote { at, kind: "redrive_started", by, text: Some(&text) };
+    ready(incidents::add_note(write, incident, &note))?;
+    ready(incidents::happen(write, incident, Happening::SentSingly, by, at))?;
     Ok(GROUP)
 }
 
@@ -221,7 +216,7 @@ select l.id, l.life, ?2, ?3, ?4,
 
 /// Claims a letter for a run, and with it its lane.
 fn claim(
-    write: &Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     run: RedriveId,
     step: ClaimStep,
@@ -251,7 +246,7 @@ do update set number = number + 1";
 /// Claims a letter for a run, and answers with the idempotency key it is sent under. A claim with a lease is a new send,
 /// so its key has the next number; a job is put back in this commit, and nobody is shown its key.
 pub(super) fn hold(
-    write: &Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     run: RedriveId,
     step: ClaimStep,

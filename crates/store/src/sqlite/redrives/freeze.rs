@@ -16,8 +16,9 @@ use super::super::operations::{Key, window_end};
 use super::super::scan::Scanner;
 use super::super::writer::Write;
 use super::open::{CANDIDATE_COLUMNS, Candidate, List, Lister, candidate};
-use super::row;
 use crate::StoreError;
+use crate::engine::redrives::row;
+use crate::seam::ready;
 
 const FROZEN_SO_FAR: &str = "select frozen_died_at, frozen_id from redrives where id = ?1";
 
@@ -36,9 +37,9 @@ pub(super) enum Froze {
 }
 
 /// Takes down the next chunk.
-pub(super) fn freeze(write: &Write<'_>, id: RedriveId) -> Result<Froze, StoreError> {
-    let conn = write.conn;
-    let run = row::expect(conn, id)?;
+pub(super) fn freeze(write: &mut Write, id: RedriveId) -> Result<Froze, StoreError> {
+    let run = ready(row::expect(write, id))?;
+    let conn = &write.conn;
     if run.frozen || run.state() != RunState::Planning {
         return Ok(Froze::Complete);
     }

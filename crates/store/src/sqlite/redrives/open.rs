@@ -11,9 +11,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::super::rows::unknown;
 use super::super::writer::Write;
-use super::row::LANE_MARK;
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::redrives::row::LANE_MARK;
 use crate::redrive::{NewRedrive, Selection};
 
 const OPEN: &str = "
@@ -41,7 +41,7 @@ pub(super) struct Opening<'a> {
 }
 
 /// Writes the row of a redrive unless it is there.
-pub(super) fn add(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+pub(super) fn add(write: &Write, opening: &Opening<'_>) -> Result<(), StoreError> {
     let options = opening.options;
     write.conn.prepare_cached(OPEN)?.execute(rusqlite::params![
         opening.id.bytes(),
@@ -73,7 +73,7 @@ pub(super) fn add(write: &Write<'_>, opening: &Opening<'_>) -> Result<(), StoreE
 }
 
 /// Opens a redrive; letters that were named are taken down at once, those of them that wait in that life.
-pub(super) fn open(write: &Write<'_>, redrive: &NewRedrive) -> Result<(), StoreError> {
+pub(super) fn open(write: &Write, redrive: &NewRedrive) -> Result<(), StoreError> {
     let (filter, named) = match &redrive.selection {
         Selection::Filter(filter) => (filter.to_string(), None),
         Selection::Letters(letters) => (String::new(), Some(letters)),
@@ -96,7 +96,7 @@ pub(super) fn open(write: &Write<'_>, redrive: &NewRedrive) -> Result<(), StoreE
     let Some(named) = named else { return Ok(()) };
     let mut found = Vec::with_capacity(named.len());
     for (letter, life) in named {
-        found.extend(named_letter(write.conn, *letter, *life)?);
+        found.extend(named_letter(&write.conn, *letter, *life)?);
     }
     found.sort_by_key(|candidate| (candidate.died_at, candidate.id));
     // Somebody may have named one twice.
@@ -181,7 +181,7 @@ pub(super) struct List {
 
 /// Takes letters down, in the order of their deaths.
 pub(super) struct Lister<'w> {
-    write: &'w Write<'w>,
+    write: &'w Write,
     add_letter: CachedStatement<'w>,
     has_lane: CachedStatement<'w>,
     redrive: RedriveId,
@@ -226,7 +226,7 @@ select f.incident, i.fix_at
 
 impl<'w> Lister<'w> {
     pub fn new(
-        write: &'w Write<'w>,
+        write: &'w Write,
         list: &List,
         prioritization: Prioritization,
     ) -> Result<Lister<'w>, StoreError> {
@@ -236,7 +236,7 @@ impl<'w> Lister<'w> {
         let mut found = statement.query([redrive.bytes()])?;
         while let Some(row) = found.next()? {
             let died: String = row.get(4)?;
-            let died = against_name(against(&died)?);
+            let died = against(&died)?.name();
             groups.insert(
                 (IncidentId::from_bytes(row.get(1)?), row.get(2)?, row.get(3)?, died, row.get(5)?),
                 row.get::<_, u32>(0)?,
@@ -259,7 +259,7 @@ impl<'w> Lister<'w> {
 
     /// Takes one letter down, unless it is on the list: one that dies meanwhile is met again and stays as it was.
     pub fn add(&mut self, candidate: &Candidate) -> Result<(), StoreError> {
-        let conn = self.write.conn;
+        let conn = &self.write.conn;
         let may_be_listed = candidate.updated_at >= self.opened_at.ms();
         if may_be_listed && conn.prepare_cached(IS_LISTED)?.exists((candidate.id, self.redrive.bytes()))? {
             return Ok(());
@@ -296,7 +296,7 @@ impl<'w> Lister<'w> {
 
     fn group_of(&mut self, candidate: &Candidate) -> Result<u32, StoreError> {
         let (incident, fix_at) = self.cause(&candidate.fingerprint)?;
-        let died = against_name(AgainstFix::of(Time::from_ms(candidate.died_at), fix_at));
+        let died = AgainstFix::of(Time::from_ms(candidate.died_at), fix_at).name();
         let body_missing = &candidate.body_missing;
         let key =
             (incident, candidate.source.clone(), candidate.subscriber.clone(), died, body_missing.is_some());
@@ -324,7 +324,7 @@ impl<'w> Lister<'w> {
 
     /// Writes what was counted meanwhile.
     pub fn finish(self) -> Result<(), StoreError> {
-        let conn = self.write.conn;
+        let conn = &self.write.conn;
         let mut join = conn.prepare_cached(JOIN_GROUP)?;
         for (number, Joined { key, letters, body_missing }) in &self.joined {
             let (incident, source, subscriber, died, _) = key;
@@ -351,17 +351,6 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict (redrive, number)
 do update set letters = letters + excluded.letters";
 
-pub(super) const fn against_name(against: AgainstFix) -> &'static str {
-    match against {
-        AgainstFix::None => "none",
-        AgainstFix::Before => "before",
-        AgainstFix::After => "after",
-    }
-}
-
-pub(super) fn against(text: &str) -> Result<AgainstFix, StoreError> {
-    [AgainstFix::None, AgainstFix::Before, AgainstFix::After]
-        .into_iter()
-        .find(|against| against_name(*against) == text)
-        .ok_or_else(|| unknown("time against the fix", text))
+fn against(text: &str) -> Result<AgainstFix, StoreError> {
+    AgainstFix::parse(text).ok_or_else(|| unknown("time against the fix", text))
 }

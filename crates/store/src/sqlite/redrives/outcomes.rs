@@ -9,15 +9,17 @@ use lazaret_core::id::{IncidentId, LetterId, RedriveId};
 use lazaret_core::incident::Happening;
 use lazaret_core::letter::{RedriveMark, Strategy};
 use lazaret_core::limits;
-use lazaret_core::redrive::{LaneEffect, Outcome, RedriveKind, RunAction, RunState, StopRule};
+use lazaret_core::redrive::{LaneEffect, Outcome, RedriveKind, RunState, StopRule};
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::incidents;
 use super::super::writer::Write;
-use super::{line, row};
+use super::line;
 use crate::StoreError;
+use crate::engine::incidents;
+use crate::engine::redrives::row;
 use crate::redrive::Did;
+use crate::seam::ready;
 
 /// A letter on the list of a run, as far as a move of it needs to know.
 #[derive(Clone, Debug)]
@@ -80,7 +82,7 @@ update redrive_letters
 
 impl Shifts {
     /// Moves one letter; false if it does not stand as the caller saw it.
-    pub fn shift(&mut self, write: &Write<'_>, row: &Listed, turn: &Turn<'_>) -> Result<bool, StoreError> {
+    pub fn shift(&mut self, write: &Write, row: &Listed, turn: &Turn<'_>) -> Result<bool, StoreError> {
         let evidence: Option<String> =
             turn.evidence.map(|text| text.chars().take(limits::OUTCOME_REASON_CHARS_MAX).collect());
         let moved = write.conn.prepare_cached(SHIFT)?.execute((
@@ -129,7 +131,7 @@ impl Shifts {
     }
 
     /// Writes the counts. A single retry of a job ends here, with its letter.
-    pub fn flush(self, write: &Write<'_>, at: Time) -> Result<(), StoreError> {
+    pub fn flush(self, write: &Write, at: Time) -> Result<(), StoreError> {
         for (redrive, Shift { by, marks, did }) in self.runs {
             let [
                 waiting,
@@ -173,10 +175,10 @@ impl Shifts {
             if !is_alone {
                 line::add(write, redrive, did, at)?;
             }
-            if ends && let Some(done) = RunState::Verifying.after(RunAction::Finish) {
+            if ends {
                 write.conn.prepare_cached(END)?.execute((
                     redrive.bytes(),
-                    done.name(),
+                    RunState::Done.name(),
                     at.ms(),
                     RunState::Cancelled.name(),
                 ))?;
@@ -215,7 +217,7 @@ update redrive_letters
                    limit 1)";
 
 /// The next letter of the lane may go.
-fn advance(write: &Write<'_>, row: &Listed, lane: &str) -> Result<(), StoreError> {
+fn advance(write: &Write, row: &Listed, lane: &str) -> Result<(), StoreError> {
     let waiting = Outcome::Waiting.name();
     write.conn.prepare_cached(ADVANCE)?.execute((row.redrive.bytes(), lane, row.ordinal, waiting))?;
     Ok(())
@@ -237,7 +239,7 @@ update redrive_letters
 /// The rest of the lane does not go. What is more than `most` is seen to when the run is tended: nothing of it can go
 /// meanwhile, because the lane has no head.
 fn block(
-    write: &Write<'_>,
+    write: &Write,
     row: &Listed,
     lane: &str,
     why: &str,
@@ -268,7 +270,7 @@ select redrive, ordinal, outcome, lane, grp
 
 /// The newest run that may have this life of a letter out there, and the group it is in.
 fn newest(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     life: u32,
     may: impl Fn(Outcome) -> bool,
@@ -294,7 +296,7 @@ const LIFE: &str = "select life from dead_letter_queue where id = ?1";
 
 /// A letter that was out came to its end by another door than its run: its claim is answered, its outcome moves.
 pub(in crate::sqlite) fn left(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     to: Outcome,
     evidence: &str,
@@ -316,7 +318,7 @@ pub(in crate::sqlite) fn left(
 /// The incident regresses with this commit if the letter went alone, which disproves the fix at once, or if the run has
 /// ended and cannot tell its incident any more.
 pub(in crate::sqlite) fn relapse(
-    write: &Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     life: u32,
     incident: IncidentId,
@@ -336,7 +338,7 @@ pub(in crate::sqlite) fn relapse(
         row.ordinal,
     ))?;
     if governs {
-        incidents::happen(write, incident, Happening::RunRelapsed, None, at)?;
+        ready(incidents::happen(write, incident, Happening::RunRelapsed, None, at))?;
     }
     // A door's own retry has no group, and nobody looks after its incident: the death speaks for itself.
     Ok(group > 0)
@@ -393,7 +395,7 @@ select r.kind, r.actor
 /// How a letter that is out comes to be resolved, and by whom: the person or the rule whose redrive it is. Nothing if no
 /// redrive has it.
 pub(in crate::sqlite) fn decided_by(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
 ) -> Result<Option<(Strategy, String)>, StoreError> {
     let found: Option<(String, String)> = write

@@ -8,18 +8,18 @@ use lazaret_core::redrive::{Outcome, RunState};
 use lazaret_core::time::Time;
 use serde_json::json;
 
-use super::super::claims::MARK_SENT;
 use super::super::events::{self, NewEvent};
 use super::super::insert::add_attempt;
 use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::outcomes::{Listed, Shifts, Turn, strategy_of};
-use super::row::{self, Run};
 use crate::StoreError;
 use crate::claim::{ClaimFence, ClaimStep};
 use crate::decision::Decided;
+use crate::engine::redrives::row::{self, Run};
 use crate::packing::pack_attempt;
 use crate::redrive::{QUIET_WINDOW, SendOutcome};
+use crate::seam::ready;
 
 const BEGIN: &str = "
 update claims
@@ -31,14 +31,19 @@ update claims
    and idempotency_key = ?6
    and renewals = ?7";
 
+const MARK_SENT: &str = "
+update dead_letter_queue
+   set sent_at = ?2, ever_sent = ever_sent or ?3, updated_at = ?2
+ where id = ?1";
+
 /// Moves claims on to `sending`, those that are still the caller's and whose lease is not over; says which.
 pub(super) fn begin(
-    write: &mut Write<'_>,
+    write: &mut Write,
     id: RedriveId,
     claims: &[ClaimFence],
     at: Time,
 ) -> Result<Vec<LetterId>, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(Vec::new()) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(Vec::new()) };
     let detail = json!({ "redrive": id.to_string() }).to_string();
     let mut begun = Vec::with_capacity(claims.len());
     for ClaimFence { letter, idempotency_key, renewals } in claims {
@@ -73,12 +78,12 @@ pub(super) fn begin(
 
 /// Settles letters by what sending them came to; says of each whether its claim still was the caller's.
 pub(super) fn settle(
-    write: &mut Write<'_>,
+    write: &mut Write,
     id: RedriveId,
     outcomes: &[(ClaimFence, SendOutcome)],
     at: Time,
 ) -> Result<Vec<bool>, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(vec![false; outcomes.len()]) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(vec![false; outcomes.len()]) };
     let mut settling = Settling { run: &run, by: &run.redrive.by.name, at, shifts: Shifts::default() };
     let mut settled = Vec::with_capacity(outcomes.len());
     for (fence, outcome) in outcomes {
@@ -116,7 +121,7 @@ pub(super) struct Claimed {
 }
 
 pub(super) fn claimed(
-    write: &Write<'_>,
+    write: &Write,
     run: RedriveId,
     letter: LetterId,
 ) -> Result<Option<Claimed>, StoreError> {
@@ -136,7 +141,7 @@ impl Settling<'_> {
     /// Settles one letter; false if the claim is not the caller's, or not in a step that allows this.
     fn one(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut Write,
         fence: &ClaimFence,
         outcome: &SendOutcome,
     ) -> Result<bool, StoreError> {
@@ -185,7 +190,7 @@ impl Settling<'_> {
     /// The work is done, or taken for done: the letter is resolved.
     pub fn confirm(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut Write,
         letter: LetterId,
         claimed: &Claimed,
         to: Outcome,
@@ -209,7 +214,7 @@ impl Settling<'_> {
     }
 
     /// The destination has it: there is no lease any more, and nothing to take back.
-    pub fn sent(&mut self, write: &Write<'_>, letter: LetterId, claimed: &Claimed) -> Result<(), StoreError> {
+    pub fn sent(&mut self, write: &Write, letter: LetterId, claimed: &Claimed) -> Result<(), StoreError> {
         write.conn.prepare_cached(SENT)?.execute((letter.bytes(), ClaimStep::Sent.name()))?;
         write.conn.prepare_cached(MARK_SENT)?.execute((letter.bytes(), self.at.ms(), true))?;
         let turn = Turn { sent_at: Some(self.at), ..Turn::new(Outcome::Sent, None, self.at) };
@@ -218,7 +223,7 @@ impl Settling<'_> {
     }
 
     /// The letter was definitely not taken: it waits again.
-    pub fn unclaim(&self, write: &mut Write<'_>, letter: LetterId) -> Result<(), StoreError> {
+    pub fn unclaim(&self, write: &mut Write, letter: LetterId) -> Result<(), StoreError> {
         write.conn.prepare_cached(END_CLAIM)?.execute([letter.bytes()])?;
         moved(apply(write, letter, Action::Unclaim, Mark::Claims, self.at)?, letter)
     }
@@ -251,7 +256,7 @@ select l.letter, coalesce((select max(a.ordinal) from attempts a where a.letter 
  where l.id = ?1";
 
 /// A refusal is an attempt of the same life.
-fn add_failure(write: &Write<'_>, letter: LetterId, life: u32, attempt: &Attempt) -> Result<(), StoreError> {
+fn add_failure(write: &Write, letter: LetterId, life: u32, attempt: &Attempt) -> Result<(), StoreError> {
     let (row, last): (i64, u32) = write
         .conn
         .prepare_cached(LAST_ATTEMPT)?

@@ -21,13 +21,14 @@ use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::doors::hold;
 use super::outcomes::{Listed, Shifts, Turn};
-use super::plan::groups;
-use super::row::{self, Run};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::plan::groups;
+use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
 use crate::redrive::{Group, GroupVerdict, Next, Taken, first_shut, refused_at_claim};
+use crate::seam::ready;
 
 /// What one look is about.
 struct Look {
@@ -40,13 +41,13 @@ struct Look {
 
 /// Takes the next letters of a run.
 pub(super) fn take(
-    write: &mut Write<'_>,
+    write: &mut Write,
     id: RedriveId,
     limit: u32,
     lease_until: Time,
     at: Time,
 ) -> Result<Next, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(Next::default()) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(Next::default()) };
     if !run.state().claims() {
         return Ok(Next::default());
     }
@@ -55,7 +56,7 @@ pub(super) fn take(
     if granted.letters == 0 {
         return Ok(Next { next_at: granted.next_at, ..Next::default() });
     }
-    let groups = groups(write.conn, id)?;
+    let groups = ready(groups(write, id))?;
     // The run is stopped when it is tended; until then nothing more leaves it.
     if run.redrive.break_glass.is_none() && first_shut(&groups).is_some() {
         return Ok(Next::default());
@@ -86,7 +87,7 @@ fn destinations(groups: Vec<Group>) -> HashMap<u32, (Passed, String)> {
 
 /// Takes up to so many letters, and says how many of the pace's tokens that used. Letters that moved cost none, so
 /// there may be more looks than one, but not without end.
-fn take_some(write: &mut Write<'_>, look: &Look, allowed: u32) -> Result<(Next, u32), StoreError> {
+fn take_some(write: &mut Write, look: &Look, allowed: u32) -> Result<(Next, u32), StoreError> {
     let mut next = Next::default();
     let mut shifts = Shifts::default();
     let until = Instant::now() + Duration::from_millis(limits::DECISION_MS_MAX);
@@ -147,7 +148,7 @@ select t.ordinal, t.letter, t.life, t.grp, t.lane
  order by t.rank, t.ordinal
  limit ?2";
 
-fn heads(write: &Write<'_>, look: &Look, limit: u32) -> Result<Vec<Head>, StoreError> {
+fn heads(write: &Write, look: &Look, limit: u32) -> Result<Vec<Head>, StoreError> {
     let id = look.run.redrive.id;
     let sql = if look.run.state() == RunState::Canary { CANARIES } else { HEADS };
     let mut statement = write.conn.prepare_cached(sql)?;
@@ -179,12 +180,7 @@ select status, life, source, subscriber_id, held_at is not null
   from dead_letter_queue
  where id = ?1";
 
-fn take_one(
-    write: &mut Write<'_>,
-    look: &Look,
-    head: &Head,
-    shifts: &mut Shifts,
-) -> Result<Took, StoreError> {
+fn take_one(write: &mut Write, look: &Look, head: &Head, shifts: &mut Shifts) -> Result<Took, StoreError> {
     let found: Option<(String, u32, String, Option<String>, bool)> = write
         .conn
         .prepare_cached(STANDING)?
@@ -207,7 +203,7 @@ fn take_one(
     };
     if *passed == Passed::Governed
         && look.run.redrive.break_glass.is_none()
-        && let Some(cause) = incidents::letter_cause(write.conn, head.letter)?
+        && let Some(cause) = incidents::letter_cause(&write.conn, head.letter)?
         && let Err(shut) = cause.pass(Governance::Required)
     {
         return refuse(write, look, head, shut, shifts);
@@ -231,7 +227,7 @@ fn take_one(
 
 /// The gate is shut for the incident that the letter is in by now. What is behind it in its lane must not overtake it.
 fn refuse(
-    write: &Write<'_>,
+    write: &Write,
     look: &Look,
     head: &Head,
     shut: Shut,
@@ -243,19 +239,13 @@ fn refuse(
 }
 
 /// The letter moved before its turn: it is left alone, and the next of its lane may go.
-fn skip(
-    write: &Write<'_>,
-    look: &Look,
-    head: &Head,
-    why: &str,
-    shifts: &mut Shifts,
-) -> Result<Took, StoreError> {
+fn skip(write: &Write, look: &Look, head: &Head, why: &str, shifts: &mut Shifts) -> Result<Took, StoreError> {
     shifts.shift(write, &head.listed, &Turn::new(Outcome::Skipped, Some(why), look.at))?;
     Ok(Took::Skipped)
 }
 
 fn claim(
-    write: &mut Write<'_>,
+    write: &mut Write,
     look: &Look,
     head: &Head,
     mut taken: Taken,
@@ -279,12 +269,7 @@ fn claim(
 }
 
 /// Jobs have no sending that could fail: job, letter and outcome move in this commit.
-fn put_back(
-    write: &mut Write<'_>,
-    look: &Look,
-    head: &Head,
-    shifts: &mut Shifts,
-) -> Result<Took, StoreError> {
+fn put_back(write: &mut Write, look: &Look, head: &Head, shifts: &mut Shifts) -> Result<Took, StoreError> {
     let (at, run) = (look.at, look.run.redrive.id);
     let Retried { decided, job } = retry(write, head.letter, &Override::default(), at)?;
     match decided {

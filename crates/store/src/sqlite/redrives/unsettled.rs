@@ -11,13 +11,14 @@ use super::super::jobs::follow::job_of;
 use super::super::sources;
 use super::super::writer::Write;
 use super::outcomes::{Shifts, Turn};
-use super::row;
 use super::send::{Settling, claimed};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::redrives::row;
 use crate::redrive::{ByPerson, Expired, Proof, Proved, Taken};
+use crate::seam::ready;
 
 const EXPIRED: &str = "
 select c.run, c.letter, c.life, c.idempotency_key, c.step, g.detail, g.source, g.subscriber, c.renewals, l.sent_at
@@ -56,7 +57,7 @@ update claims
  where lease_until > ?1";
 
 /// Ends every lease that is not over; says how many.
-pub(super) fn end_leases(write: &Write<'_>, at: Time) -> Result<usize, StoreError> {
+pub(super) fn end_leases(write: &Write, at: Time) -> Result<usize, StoreError> {
     Ok(write.conn.prepare_cached(END_LEASES)?.execute([at.plus_ms(-1).ms()])?)
 }
 
@@ -72,7 +73,7 @@ update claims
 
 /// Takes a claim over as it was found expired: one that moved on to `sending` meanwhile may have been sent.
 pub(super) fn renew(
-    write: &Write<'_>,
+    write: &Write,
     expired: &Expired,
     lease_until: Time,
     at: Time,
@@ -92,14 +93,14 @@ pub(super) fn renew(
 
 /// Settles a letter of which nobody knew, or that nothing proves, by a person's word.
 pub(super) fn settle_unknown(
-    write: &mut Write<'_>,
+    write: &mut Write,
     id: RedriveId,
     letter: LetterId,
     word: ByPerson,
     by: &Actor,
     at: Time,
 ) -> Result<bool, StoreError> {
-    let Some(run) = row::find(write.conn, id)? else { return Ok(false) };
+    let Some(run) = ready(row::find(write, id))? else { return Ok(false) };
     let Some(claimed) = claimed(write, id, letter)? else { return Ok(false) };
     let unknown = claimed.listed.outcome == Outcome::Unknown;
     // A proof that never comes must not hold the letter for ever. What a job came to is its worker's to say.
@@ -150,7 +151,7 @@ select c.run, l.life, l.source
 
 /// Resolves a letter by what its subscriber says, also one that was claimed anew or taken back meanwhile: the work of its
 /// present life is done. What a job came to is its worker's to say.
-pub(super) fn prove(write: &mut Write<'_>, proof: &Proof) -> Result<Proved, StoreError> {
+pub(super) fn prove(write: &mut Write, proof: &Proof) -> Result<Proved, StoreError> {
     let letter = proof.letter;
     let found: Option<(Option<[u8; 16]>, u32, String)> = write
         .conn
@@ -171,7 +172,7 @@ pub(super) fn prove(write: &mut Write<'_>, proof: &Proof) -> Result<Proved, Stor
         });
     };
     let id = RedriveId::from_bytes(run);
-    let (Some(run), Some(claimed)) = (row::find(write.conn, id)?, claimed(write, id, letter)?) else {
+    let (Some(run), Some(claimed)) = (ready(row::find(write, id))?, claimed(write, id, letter)?) else {
         return Ok(Proved::Late);
     };
     let mut settling =

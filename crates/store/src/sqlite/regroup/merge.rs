@@ -31,7 +31,7 @@ update incidents
    and merged_into is null";
 
 /// Says of incidents that were left without letters where these are; says how many it was.
-pub(super) fn merge_emptied(write: &Write<'_>, marks: &str, at: Time) -> Result<usize, StoreError> {
+pub(super) fn merge_emptied(write: &Write, marks: &str, at: Time) -> Result<usize, StoreError> {
     let emptied: Vec<([u8; 16], [u8; 16])> = write
         .conn
         .prepare_cached(EMPTIED)?
@@ -46,7 +46,7 @@ pub(super) fn merge_emptied(write: &Write<'_>, marks: &str, at: Time) -> Result<
 
 /// Says of an incident without letters where these are, unless it says so already.
 pub(super) fn merge(
-    write: &Write<'_>,
+    write: &Write,
     from: IncidentId,
     into: IncidentId,
     at: Time,

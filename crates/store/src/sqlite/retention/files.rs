@@ -17,7 +17,7 @@ insert into archive_files (id, path, state, opened_at)
 values (?1, ?2, ?3, ?4)
 on conflict (id) do nothing";
 
-pub(in crate::sqlite) fn open(write: &Write<'_>, id: FileId, path: &str, at: Time) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn open(write: &Write, id: FileId, path: &str, at: Time) -> Result<(), StoreError> {
     write.conn.prepare_cached(OPEN)?.execute((id.bytes(), path, FileState::Writing.name(), at.ms()))?;
     Ok(())
 }
@@ -30,7 +30,7 @@ update archive_files
    and state = ?2";
 
 pub(in crate::sqlite) fn written(
-    write: &Write<'_>,
+    write: &Write,
     id: FileId,
     file: &WrittenFile,
     at: Time,
@@ -49,7 +49,7 @@ pub(in crate::sqlite) fn written(
     expect_one(changed, id, "being written")
 }
 
-pub(in crate::sqlite) fn kept(write: &Write<'_>, id: FileId) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn kept(write: &Write, id: FileId) -> Result<(), StoreError> {
     let changed = write
         .conn
         .prepare_cached("update archive_files set state = ?3 where id = ?1 and state = ?2")?
@@ -67,7 +67,7 @@ fn expect_one(changed: usize, id: FileId, state: &str) -> Result<(), StoreError>
 const IS_ON_RECORD: &str = "select exists (select 1 from archive_rows where file = ?1)";
 
 /// Forgets a file of which nothing is on record; says whether that is so.
-pub(in crate::sqlite) fn forget(write: &Write<'_>, id: FileId) -> Result<bool, StoreError> {
+pub(in crate::sqlite) fn forget(write: &Write, id: FileId) -> Result<bool, StoreError> {
     let held: bool = write.conn.prepare_cached(IS_ON_RECORD)?.query_row([id.bytes()], |row| row.get(0))?;
     if !held {
         write.conn.prepare_cached("delete from archive_files where id = ?1")?.execute([id.bytes()])?;
@@ -76,7 +76,7 @@ pub(in crate::sqlite) fn forget(write: &Write<'_>, id: FileId) -> Result<bool, S
 }
 
 pub(in crate::sqlite) fn checked(
-    write: &Write<'_>,
+    write: &Write,
     id: FileId,
     problem: Option<&str>,
     at: Time,
@@ -182,7 +182,7 @@ const STATE: &str = "select state from archive_files where id = ?1";
 
 /// Puts letters on record as those of a verified file and drops their content.
 pub(in crate::sqlite) fn shelve(
-    write: &Write<'_>,
+    write: &Write,
     file: FileId,
     rows: &[ShelvedRow],
 ) -> Result<Shelved, StoreError> {
@@ -229,8 +229,8 @@ insert into archive_rows (letter, first_life, last_life, file, row, attempts)
 values (?1, ?2, ?3, ?4, ?5, ?6)";
 
 /// Returns how much was dropped; nothing if the letter is not the one that was written.
-fn shelve_one(write: &Write<'_>, file: FileId, row: &ShelvedRow) -> Result<Option<i64>, StoreError> {
-    let (conn, id) = (write.conn, row.letter.bytes());
+fn shelve_one(write: &Write, file: FileId, row: &ShelvedRow) -> Result<Option<i64>, StoreError> {
+    let (conn, id) = (&write.conn, row.letter.bytes());
     if conn.prepare_cached(SHELVE)?.execute((id, row.entry))? == 0 {
         return Ok(None);
     }

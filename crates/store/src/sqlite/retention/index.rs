@@ -26,7 +26,7 @@ updated_at, died_at, retention_at";
 
 /// Puts a letter into the index that is still among the live ones, under its number; its content waits in the trash.
 pub(in crate::sqlite) fn add(
-    write: &Write<'_>,
+    write: &Write,
     row: i64,
     place: Place,
     since: Time,

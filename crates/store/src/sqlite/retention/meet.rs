@@ -26,14 +26,14 @@ use crate::failure::FailurePoint;
 use crate::packing::Prepared;
 
 pub(in crate::sqlite) fn meet_archived(
-    write: &mut Write<'_>,
+    write: &mut Write,
     prepared: &Prepared,
     id: LetterId,
 ) -> Result<Receipt, StoreError> {
-    let known = known(write.conn, id)?;
-    let told = told(write.conn, id)?;
+    let known = known(&write.conn, id)?;
+    let told = told(&write.conn, id)?;
     let is_new = |identity: &[u8; 16]| !told.contains(identity);
-    let mark_sent = outcomes::mark_sent(write.conn, &known, prepared.admitted.captured.mark)?;
+    let mark_sent = outcomes::mark_sent(&write.conn, &known, prepared.admitted.captured.mark)?;
     let attempt_known = !is_new(&prepared.fatal().identity.0);
     let evidence = Evidence { mark_sent, ..prepared.admitted.evidence(attempt_known) };
     match judge(known, evidence) {
@@ -41,7 +41,7 @@ pub(in crate::sqlite) fn meet_archived(
             let life = known.life_of(prepared.admitted.captured.mark);
             for attempt in &prepared.attempts {
                 if is_new(&attempt.identity.0) && !attempt.tells_nothing() {
-                    late::add(write.conn, id, life, attempt)?;
+                    late::add(&write.conn, id, life, attempt)?;
                 }
             }
             note(write, prepared, "duplicate");
@@ -121,8 +121,8 @@ pub(in crate::sqlite) fn away(conn: &Connection, id: LetterId) -> Result<Vec<[u8
 }
 
 /// Puts a letter among the live ones again: with its content if that waits, else without its older lives.
-fn revive(write: &mut Write<'_>, id: LetterId, at: Time) -> Result<(), StoreError> {
-    let counted = match kept(write.conn, id)? {
+fn revive(write: &mut Write, id: LetterId, at: Time) -> Result<(), StoreError> {
+    let counted = match kept(&write.conn, id)? {
         Some(kept) => {
             bring_back(write, id, &kept, at)?;
             kept.counted
@@ -135,7 +135,7 @@ fn revive(write: &mut Write<'_>, id: LetterId, at: Time) -> Result<(), StoreErro
 
 /// Makes a live letter from what the index knows of it, without lives and attempts; returns its number and what it counts
 /// under.
-pub(super) fn put_back(write: &Write<'_>, id: LetterId, at: Time) -> Result<(i64, Counted), StoreError> {
+pub(super) fn put_back(write: &Write, id: LetterId, at: Time) -> Result<(i64, Counted), StoreError> {
     let row = write.numbers.next_letter();
     write
         .conn

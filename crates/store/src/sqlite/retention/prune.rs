@@ -152,7 +152,7 @@ fn first(letters: &mut Vec<Prunable>, limit: usize) {
 }
 
 /// Takes letters away until the batch is over or has taken long enough; of large ones only a few.
-pub(in crate::sqlite) fn prune(write: &mut Write<'_>, batch: &PruneBatch) -> Result<Pruned, StoreError> {
+pub(in crate::sqlite) fn prune(write: &mut Write, batch: &PruneBatch) -> Result<Pruned, StoreError> {
     if Standing::live(batch.status).after(Action::Prune).is_err() {
         return Ok(Pruned { queues: Vec::new(), looked_at: batch.letters.len() });
     }
@@ -182,12 +182,12 @@ pub(in crate::sqlite) fn prune(write: &mut Write<'_>, batch: &PruneBatch) -> Res
 
 /// Takes one letter away, if it stands as it was found and nobody holds it; says where it went and what it weighed.
 fn prune_one(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: &PruneLetter,
     batch: &PruneBatch,
 ) -> Result<Option<(Counted, Outlet, u64)>, StoreError> {
     let id = letter.letter;
-    let Some(leaving) = trash::leaving(write.conn, id)? else { return Ok(None) };
+    let Some(leaving) = trash::leaving(&write.conn, id)? else { return Ok(None) };
     if leaving.held || leaving.status != batch.status || leaving.retention_at != letter.retention_at {
         return Ok(None);
     }
@@ -196,7 +196,7 @@ fn prune_one(
         PruningPolicy::Delete if !inside => (Action::Prune, Outlet::Nowhere),
         PruningPolicy::Delete | PruningPolicy::Archive => (Action::Archive, Outlet::Archive),
     };
-    let weight = trash::weight(write.conn, &leaving)?;
+    let weight = trash::weight(&write.conn, &leaving)?;
     let removal = Removal { action, outlet, by: BY, reason: batch.limit.name(), at: batch.at };
     let (counted, _) = trash::take_away(write, id, &leaving, &removal)?;
     Ok(Some((counted, outlet, weight)))
@@ -208,7 +208,7 @@ const BY: &str = "lazaret";
 const PRUNED: &str = "dead_letter.pruned";
 
 fn count(
-    write: &mut Write<'_>,
+    write: &mut Write,
     queues: &mut BTreeMap<(String, String), PrunedQueue>,
     gone: Counted,
     outlet: Outlet,
@@ -224,7 +224,7 @@ fn count(
 }
 
 /// One event and one entry of the audit log stand for all letters of a queue.
-fn tell(write: &Write<'_>, queue: &PrunedQueue, limit: Limit, at: Time) -> Result<(), StoreError> {
+fn tell(write: &Write, queue: &PrunedQueue, limit: Limit, at: Time) -> Result<(), StoreError> {
     let detail = serde_json::json!({
         "source": queue.source,
         "queue": queue.queue,

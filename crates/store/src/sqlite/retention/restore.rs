@@ -22,7 +22,7 @@ use crate::transfer::Import;
 
 /// Brings a letter back as a decision asks for it, with all that is told of it.
 pub(in crate::sqlite) fn restore_from_file(
-    write: &mut Write<'_>,
+    write: &mut Write,
     packed: &Packed,
     entry: Entry,
     decision: &Decision,
@@ -44,13 +44,13 @@ select exists (select 1
                   and waiting = 0)";
 
 fn bring_back(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     packed: &Packed,
     entry: Entry,
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
-    let Some(standing) = standing(write.conn, letter)? else { return Carried::not(Decided::Unknown) };
+    let Some(standing) = standing(&write.conn, letter)? else { return Carried::not(Decided::Unknown) };
     if let Err(refused) = standing.after(Action::Restore) {
         return Carried::not(Decided::Refused(refused));
     }
@@ -60,11 +60,11 @@ fn bring_back(
     if !is_it || decision.from.is_some_and(|from| from != standing.status) {
         return Carried::not(Decided::Refused(Refused { action: Action::Restore, standing }));
     }
-    if is_replaced(write.conn, letter)? {
+    if is_replaced(&write.conn, letter)? {
         return Carried::not(Decided::Replaced);
     }
     let counted = put_whole(write, letter, packed, decision.at)?;
-    take_off_record(write.conn, letter, packed.import())?;
+    take_off_record(&write.conn, letter, packed.import())?;
     write.failures.at(FailurePoint::Restore)?;
     come_alive(write, letter, &counted, decision.at)?;
     holds::came_back(write, letter, decision.at)?;
@@ -72,7 +72,7 @@ fn bring_back(
 }
 
 /// Puts a letter among the live ones with its lives and attempts, grouped by the rules of today.
-fn put_whole(write: &Write<'_>, letter: LetterId, packed: &Packed, at: Time) -> Result<Counted, StoreError> {
+fn put_whole(write: &mut Write, letter: LetterId, packed: &Packed, at: Time) -> Result<Counted, StoreError> {
     let import = packed.import();
     add_incidents(write, import)?;
     let (row, counted) = put_back(write, letter, at)?;

@@ -18,16 +18,16 @@ fn free_pages(conn: &Connection) -> Result<i64, StoreError> {
 }
 
 /// Gives some back; true while there is more.
-pub(in crate::sqlite) fn give_back(write: &Write<'_>) -> Result<bool, StoreError> {
+pub(in crate::sqlite) fn give_back(write: &Write) -> Result<bool, StoreError> {
     let until = Instant::now() + Duration::from_millis(limits::ROOM_MS_MAX);
-    while is_any(write.conn)? && Instant::now() < until {
+    while is_any(&write.conn)? && Instant::now() < until {
         let mut statement =
             write.conn.prepare_cached(&format!("pragma incremental_vacuum({PAGES_PER_LOOK})"))?;
         let mut pages = statement.query([])?;
         // Each row is a page: whoever does not ask for it does not get it moved.
         while pages.next()?.is_some() {}
     }
-    is_any(write.conn)
+    is_any(&write.conn)
 }
 
 /// Pages that are moved before the clock is looked at.

@@ -23,21 +23,21 @@ use crate::failure::FailurePoint;
 /// Brings a letter back as it was, with its job if it waits. Its time of retention begins again. One whose lives stand in
 /// a file cannot be brought back from here.
 pub(in crate::sqlite) fn restore(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
-    let standing = match standing(write.conn, letter)? {
+    let standing = match standing(&write.conn, letter)? {
         None => return Carried::not(Decided::Unknown),
         Some(standing) => standing,
     };
     if let Err(refused) = standing.after(Action::Restore) {
         return Carried::not(Decided::Refused(refused));
     }
-    let Some(kept) = kept(write.conn, letter)? else {
+    let Some(kept) = kept(&write.conn, letter)? else {
         return Carried::not(Decided::Refused(Refused { action: Action::Restore, standing }));
     };
-    if is_replaced(write.conn, letter)? {
+    if is_replaced(&write.conn, letter)? {
         return Carried::not(Decided::Replaced);
     }
     bring_back(write, letter, &kept, decision.at)?;
@@ -75,12 +75,12 @@ pub(in crate::sqlite) fn kept(conn: &Connection, letter: LetterId) -> Result<Opt
 
 /// Says on the letter's key that it is live, takes it out of the archive's index and counts it.
 pub(in crate::sqlite) fn come_alive(
-    write: &mut Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     counted: &Counted,
     at: Time,
 ) -> Result<(), StoreError> {
-    let conn = write.conn;
+    let conn = &write.conn;
     late::bring(conn, letter)?;
     conn.prepare_cached("delete from archive where id = ?1")?.execute([letter.bytes()])?;
     conn.prepare_cached(
@@ -96,7 +96,7 @@ pub(in crate::sqlite) fn come_alive(
 
 /// The job of a letter that waits again follows it; says what is to be told.
 pub(in crate::sqlite) fn carried_back(
-    write: &Write<'_>,
+    write: &Write,
     letter: LetterId,
     counted: &Counted,
     at: Time,
@@ -104,7 +104,7 @@ pub(in crate::sqlite) fn carried_back(
     if waits(counted.status) {
         follow(write, letter, at)?;
     }
-    let incident = incidents::of_fingerprint(write.conn, &counted.fingerprint)?;
+    let incident = incidents::of_fingerprint(&write.conn, &counted.fingerprint)?;
     Ok(Carried { decided: Decided::Done, job: job_of(write, letter)?, incident })
 }
 
@@ -124,12 +124,12 @@ pub(in crate::sqlite) fn is_replaced(conn: &Connection, letter: LetterId) -> Res
 
 /// Copies a letter out of the trash. Who holds it is taken from the archive.
 pub(in crate::sqlite) fn bring_back(
-    write: &Write<'_>,
+    write: &mut Write,
     letter: LetterId,
     kept: &Kept,
     at: Time,
 ) -> Result<(), StoreError> {
-    let conn = write.conn;
+    let conn = &write.conn;
     conn.prepare_cached(&format!(
         "insert into dead_letter_queue ({SAME}, held_at, held_by, hold_reason, place, updated_at, retention_at)
          select {SAME}, a.held_at, a.held_by, a.hold_reason, ?3, ?4, ?4
