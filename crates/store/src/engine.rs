@@ -3,10 +3,11 @@
 mod access;
 mod sessions;
 mod tokens;
+mod workers;
 
 #[cfg(feature = "testing")]
 use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 2] = [sessions::SESSIONS, tokens::TOKENS];
+pub(crate) const TABLES: [Table; 3] = [sessions::SESSIONS, tokens::TOKENS, workers::WORKERS];

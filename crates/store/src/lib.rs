@@ -52,3 +52,4 @@ pub use redrive_store::RedriveStore;
 pub use retention_store::RetentionStore;
 pub use source_store::SourceStore;
 pub use store::Store;
+pub use worker::Workers;

@@ -25,11 +25,21 @@ use crate::series::{Line, SeriesQuery};
 use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::transfer::{Exported, Import, Imported};
+use crate::worker::Workers;
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    Access + CopyStore + JobStore + RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug
+    Access
+    + CopyStore
+    + JobStore
+    + RedriveStore
+    + RetentionStore
+    + SourceStore
+    + Workers
+    + Send
+    + Sync
+    + std::fmt::Debug
 {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.

@@ -53,7 +53,7 @@ pub(super) fn recognise(conn: &Connection, path: &Path) -> Result<u32, StoreErro
 }
 
 /// Brings the store from the format that was found to the newest, if it is whole.
-pub(super) fn migrate(conn: &mut Connection, found: u32) -> Result<(), StoreError> {
+pub(crate) fn migrate(conn: &mut Connection, found: u32) -> Result<(), StoreError> {
     if found > 0 {
         require_schema(found, &expected_schema(found)?, &schema(conn)?)?;
     }
