@@ -6,13 +6,14 @@ pub(crate) mod operations;
 pub(crate) mod redrives;
 mod sessions;
 mod tokens;
+mod workers;
 
 #[cfg(feature = "testing")]
 use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 10] = [
+pub(crate) const TABLES: [Table; 11] = [
     incidents::FIXES,
     incidents::INCIDENTS,
     incidents::RCAS,
@@ -23,4 +24,5 @@ pub(crate) const TABLES: [Table; 10] = [
     redrives::row::REDRIVE_LETTERS,
     sessions::SESSIONS,
     tokens::TOKENS,
+    workers::WORKERS,
 ];

@@ -1,4 +1,4 @@
-//! The part of the seam for jobs: those who enqueue and run them, their queues and workers, and the rules that replay
+//! The part of the seam for jobs: those who enqueue and run them, their queues, and the rules that replay
 //! what died. One method is one commit; times and ids are bound in.
 
 use async_trait::async_trait;
@@ -12,7 +12,6 @@ use crate::audit::Actor;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::page::LetterHistory;
 use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
-use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 /// What a store does for jobs. Every `Store` is one.
 #[async_trait]
@@ -71,29 +70,8 @@ pub trait JobStore: Send + Sync {
     /// Jobs by their ids, newest first. A filter that has to look into jobs looks at a bounded number of them.
     async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError>;
 
-    /// Notes that a worker is alive, makes it known if it was not, and says what it is wished to do.
-    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError>;
-
-    /// All workers that are known or hold jobs, in the order of their names, at most `limits::WORKERS_SHOWN_MAX`.
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError>;
-
-    /// Wishes something of a worker and writes the audit entry.
-    async fn wish_worker(
-        &self,
-        worker: String,
-        wish: Wish,
-        by: Actor,
-        at: Time,
-    ) -> Result<Wished, StoreError>;
-
-    /// Workers that sent heartbeats, none since `before`, and still hold jobs.
-    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError>;
-
     /// Jobs that a worker holds.
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError>;
-
-    /// Forgets workers that sent no heartbeat since then and hold nothing; says how many.
-    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError>;
 
     /// Letters that a rule may put back now, the longest dead first.
     async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError>;

@@ -54,3 +54,4 @@ pub use redrive_store::{RedriveStore, Redrives};
 pub use retention_store::RetentionStore;
 pub use source_store::SourceStore;
 pub use store::Store;
+pub use worker::Workers;

@@ -44,7 +44,6 @@ mod transfer;
 mod trash;
 mod tries;
 mod verdicts;
-mod workers;
 mod writer;
 
 use std::sync::{Arc, Mutex};

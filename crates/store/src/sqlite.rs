@@ -35,7 +35,6 @@ mod trash;
 mod tries;
 mod verdicts;
 mod words;
-mod workers;
 mod writer;
 
 use std::path::Path;

@@ -25,6 +25,7 @@ use crate::series::{Line, SeriesQuery};
 use crate::source_store::SourceStore;
 use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::transfer::{Exported, Import, Imported};
+use crate::worker::Workers;
 
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
@@ -38,6 +39,7 @@ pub trait Store:
     + Redrives
     + RetentionStore
     + SourceStore
+    + Workers
     + Send
     + Sync
     + std::fmt::Debug

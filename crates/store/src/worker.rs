@@ -1,8 +1,12 @@
 //! Workers as they report themselves by heartbeat, and what they are wished to do.
 
+use async_trait::async_trait;
 use lazaret_core::letter::listed;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+
+use crate::StoreError;
+use crate::audit::Actor;
 
 /// What a worker says of itself with a heartbeat. What it leaves out stays as it was.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -103,4 +107,29 @@ pub enum Wished {
     Unknown,
     /// It was told to terminate, and there is no way back.
     Terminating,
+}
+
+/// What a store does for workers. Every `Store` is one.
+#[async_trait]
+pub trait Workers: Send + Sync {
+    /// Records a heartbeat, adds the worker if it is not known, and returns what is wished of it.
+    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError>;
+
+    /// All workers that are known or have claimed jobs, in the order of their names, at most `limits::WORKERS_SHOWN_MAX`.
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError>;
+
+    /// Wishes something of a worker and writes the audit entry.
+    async fn wish_worker(
+        &self,
+        worker: String,
+        wish: Wish,
+        by: Actor,
+        at: Time,
+    ) -> Result<Wished, StoreError>;
+
+    /// Workers that sent heartbeats, none since `before`, and still have jobs.
+    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// Forgets workers that sent no heartbeat since `before` and have no jobs; returns how many.
+    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Jobs, their queues and workers, and the rules that replay what died: how requests reach the writer and the readers.
+//! Jobs, their queues, and the rules that replay what died: how requests reach the writer and the readers.
 
 use std::sync::Arc;
 
@@ -9,14 +9,13 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread, replays, workers};
+use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread, replays};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
 use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
-use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 #[async_trait]
 impl JobStore for PostgresStore {
@@ -75,37 +74,9 @@ impl JobStore for PostgresStore {
         self.readers.snapshot(query, |conn, asked| Box::pin(jobs::list::page(conn, asked))).await
     }
 
-    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
-        workers::hear(self, beat, at).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
-        self.readers.snapshot((), |conn, _| Box::pin(workers::all(conn))).await
-    }
-
-    async fn wish_worker(&self, name: String, wish: Wish, by: Actor, at: Time) -> Result<Wished, StoreError> {
-        self.writer
-            .write(1, (name, wish, by, at), |write, asked| {
-                Box::pin(workers::wish(write, &asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
-    }
-
-    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.readers
-            .read((before, limit), |conn, asked| Box::pin(workers::silent(conn, asked.0, asked.1)))
-            .await
-    }
-
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
         self.readers
             .read((worker, limit), |conn, asked| Box::pin(jobs::held_by(conn, &asked.0, asked.1)))
-            .await
-    }
-
-    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
-        self.writer
-            .write_long(1, (before, limit), |write, asked| Box::pin(workers::forget(write, asked.0, asked.1)))
             .await
     }
 

@@ -1,4 +1,4 @@
-//! Jobs, their queues and workers, and the rules that replay what died: how requests reach the writer and the readers.
+//! Jobs, their queues, and the rules that replay what died: how requests reach the writer and the readers.
 
 use std::sync::Arc;
 
@@ -9,14 +9,13 @@ use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread, replays, workers};
+use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread, replays};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
 use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
-use crate::worker::{Beat, Wish, Wished, WorkerInfo};
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -96,39 +95,8 @@ impl JobStore for SqliteStore {
         self.readers.read(move |conn| jobs::list::page(conn, &query)).await
     }
 
-    async fn beat(&self, beat: Beat, at: Time) -> Result<Wish, StoreError> {
-        let beat = Arc::new(beat.bounded());
-        let same = Arc::clone(&beat);
-        if let Some(wish) = self.readers.read(move |conn| workers::heard(conn, &same, at)).await? {
-            return Ok(wish);
-        }
-        self.writer.write(1, move |write| workers::beat(write, &beat, at)).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, StoreError> {
-        self.readers.read(|conn| workers::all(conn)).await
-    }
-
-    async fn wish_worker(
-        &self,
-        worker: String,
-        wish: Wish,
-        by: Actor,
-        at: Time,
-    ) -> Result<Wished, StoreError> {
-        self.writer.write(1, move |write| workers::wish(write, &worker, wish, &by, at)).await
-    }
-
-    async fn silent_workers(&self, before: Time, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.readers.read(move |conn| workers::silent(conn, before, limit)).await
-    }
-
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
         self.readers.read(move |conn| jobs::held_by(conn, &worker, limit)).await
-    }
-
-    async fn forget_workers(&self, before: Time, limit: usize) -> Result<u64, StoreError> {
-        self.writer.write(1, move |write| workers::forget(write, before, limit)).await
     }
 
     async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {

@@ -6,10 +6,9 @@ use std::sync::Mutex;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::{JobRefused, JobState};
 use lazaret_core::time::Time;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::json;
 
-use super::super::workers;
 use super::super::writer::Write;
 use super::change::{Effect, take_effect};
 use super::queues::{Depths, is_paused};
@@ -120,12 +119,13 @@ pub(in crate::sqlite) fn fetch(
     Ok(fetched)
 }
 
+const WISH: &str = "select wish from workers where name = ?1";
+
 /// Whether the worker gets jobs at all: one that was told to be quiet or to exit is to finish what it has.
 fn may_fetch(conn: &Connection, asked: &Fetch) -> Result<bool, StoreError> {
-    match &asked.worker {
-        Some(worker) => Ok(workers::wish_of(conn, worker)? == Wish::Running),
-        None => Ok(true),
-    }
+    let Some(worker) = &asked.worker else { return Ok(true) };
+    let wish: Option<String> = conn.prepare_cached(WISH)?.query_row([worker], |row| row.get(0)).optional()?;
+    Ok(wish.is_none_or(|wish| wish == Wish::Running.name()))
 }
 
 /// The first jobs of a queue: highest priority first, then who waits longest.
