@@ -45,6 +45,7 @@ pub mod transfer;
 pub mod worker;
 
 pub use access::Access;
+pub use archive::Archive;
 pub use copy::CopyStore;
 pub use error::{DAMAGED_HINT, StoreError};
 pub use job_store::JobStore;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 use crate::access::Access;
+use crate::archive::Archive;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, NewOperation, Operation, Skipped};
@@ -29,7 +30,16 @@ use crate::transfer::{Exported, Import, Imported};
 /// The store of letters. Internal to Lazaret: it changes whenever a feature needs it to.
 #[async_trait]
 pub trait Store:
-    Access + CopyStore + JobStore + RedriveStore + RetentionStore + SourceStore + Send + Sync + std::fmt::Debug
+    Access
+    + Archive
+    + CopyStore
+    + JobStore
+    + RedriveStore
+    + RetentionStore
+    + SourceStore
+    + Send
+    + Sync
+    + std::fmt::Debug
 {
     /// Stores captured messages, each as a new letter, a new life or a duplicate. All of them or none; the receipts
     /// come back in order, after the commit.
