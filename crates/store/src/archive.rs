@@ -4,14 +4,69 @@
 //! trash, whole. When enough wait, they are written to a file; once that was read back and verified their content leaves
 //! the trash. So a letter is in one place at any moment, and the file never matters before it is proved.
 
+use async_trait::async_trait;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{FileId, LetterId};
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Place;
 use lazaret_core::time::Time;
 
+use crate::StoreError;
+use crate::page::LifeAttempt;
 use crate::search::Scan;
 use crate::transfer::Exported;
+
+/// What a store knows of the archive, and how far each file has come. One method is one commit. Every `Store` is one.
+#[async_trait]
+pub trait Archive: Send + Sync {
+    /// What waits in the store for a file of the archive.
+    async fn archive_waiting(&self) -> Result<Waiting, StoreError>;
+
+    /// Waiting letters whole, in the order in which they went, behind an entry; fewer than asked for if they are large.
+    async fn waiting_letters(
+        &self,
+        after: Option<Entry>,
+        limit: usize,
+    ) -> Result<Vec<WaitingLetter>, StoreError>;
+
+    /// One waiting letter whole.
+    async fn waiting_letter(&self, letter: LetterId) -> Result<Option<WaitingLetter>, StoreError>;
+
+    /// Takes down the name of a file before anything of it is written.
+    async fn open_file(&self, id: FileId, path: String, at: Time) -> Result<(), StoreError>;
+
+    /// Says what a file holds, after it was read back and verified.
+    async fn file_written(&self, id: FileId, file: WrittenFile, at: Time) -> Result<(), StoreError>;
+
+    /// Says that all letters of a file have left the store.
+    async fn file_kept(&self, id: FileId) -> Result<(), StoreError>;
+
+    /// Forgets a file of which nothing is on record; false if something is.
+    async fn drop_file(&self, id: FileId) -> Result<bool, StoreError>;
+
+    /// Notes that a file was read again, and what was wrong with it.
+    async fn file_checked(&self, id: FileId, problem: Option<String>, at: Time) -> Result<(), StoreError>;
+
+    /// Files in the order in which they were opened, behind an id.
+    async fn files(&self, after: Option<FileId>, limit: usize) -> Result<Vec<ArchiveFile>, StoreError>;
+
+    async fn file(&self, id: FileId) -> Result<Option<ArchiveFile>, StoreError>;
+
+    /// Files that are not kept yet, oldest first.
+    async fn unfinished_files(&self) -> Result<Vec<ArchiveFile>, StoreError>;
+
+    /// The rows of a file that are on record, by row: a letter that is archived there, or older lives of one.
+    async fn file_rows(&self, id: FileId) -> Result<Vec<(LetterId, FileRow)>, StoreError>;
+
+    async fn archived_letter(&self, letter: LetterId) -> Result<Option<Archived>, StoreError>;
+
+    /// Where older lives of a letter are, whatever its place; oldest first. Those of an archived letter include its last.
+    async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError>;
+
+    /// Attempts that were reported of a letter while it was archived, in the order in which they came, numbered from 1.
+    /// They are added to the letter when it comes back.
+    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError>;
+}
 
 /// Names one archiving of a letter: a letter that comes back and goes again has another one.
 pub type Entry = i64;

@@ -1,7 +1,10 @@
 //! Operations that are written once, over the seam. What the two databases do apart stays in `sqlite` and `postgres`.
 
 mod access;
+pub(crate) mod archive;
+pub(crate) mod decisions;
 pub(crate) mod incidents;
+pub(crate) mod letters;
 pub(crate) mod operations;
 pub(crate) mod redrives;
 mod sessions;
@@ -13,11 +16,18 @@ use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 11] = [
+pub(crate) const TABLES: [Table; 18] = [
+    archive::files::FILES,
+    archive::index::ARCHIVE,
+    archive::index::FILE_ROWS,
+    archive::late::LATE,
     incidents::FIXES,
     incidents::INCIDENTS,
     incidents::RCAS,
     incidents::TIMELINE,
+    letters::ATTEMPTS,
+    letters::LETTERS,
+    letters::LIVES,
     operations::OPERATIONS,
     redrives::EDITS,
     redrives::row::REDRIVES,

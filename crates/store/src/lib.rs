@@ -45,6 +45,7 @@ pub mod transfer;
 pub mod worker;
 
 pub use access::Access;
+pub use archive::Archive;
 pub use copy::CopyStore;
 pub use decision::Operations;
 pub use error::{DAMAGED_HINT, StoreError};

@@ -5,14 +5,10 @@ use lazaret_core::id::{FileId, HoldId, LetterId};
 use lazaret_core::time::Time;
 
 use crate::StoreError;
-use crate::archive::{
-    ArchiveFile, ArchivePage, ArchiveQuery, Archived, Entry, FileRow, ShelvedRow, Waiting, WaitingLetter,
-    WrittenFile,
-};
+use crate::archive::{ArchivePage, ArchiveQuery, Entry, ShelvedRow};
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision};
 use crate::hold::{HoldPlaced, HoldRecord, NewHold};
-use crate::page::LifeAttempt;
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -33,60 +29,12 @@ pub trait RetentionStore: Send + Sync {
         Ok(false)
     }
 
-    /// What waits in the store for a file of the archive.
-    async fn archive_waiting(&self) -> Result<Waiting, StoreError>;
-
-    /// Waiting letters whole, in the order in which they went, behind an entry; fewer than asked for if they are large.
-    async fn waiting_letters(
-        &self,
-        after: Option<Entry>,
-        limit: usize,
-    ) -> Result<Vec<WaitingLetter>, StoreError>;
-
-    /// One waiting letter whole.
-    async fn waiting_letter(&self, letter: LetterId) -> Result<Option<WaitingLetter>, StoreError>;
-
-    /// Takes down the name of a file before anything of it is written.
-    async fn open_file(&self, id: FileId, path: String, at: Time) -> Result<(), StoreError>;
-
-    /// Says what a file holds, after it was read back and verified.
-    async fn file_written(&self, id: FileId, file: WrittenFile, at: Time) -> Result<(), StoreError>;
-
     /// Drops the content of letters that stand in a verified file, and says where they are now. Those that came back, or
     /// came back and went again, are left as they are. Says how many were shelved.
     async fn shelve(&self, file: FileId, rows: Vec<ShelvedRow>) -> Result<u64, StoreError>;
 
-    /// Says that all letters of a file have left the store.
-    async fn file_kept(&self, id: FileId) -> Result<(), StoreError>;
-
-    /// Forgets a file of which nothing is on record; false if something is.
-    async fn drop_file(&self, id: FileId) -> Result<bool, StoreError>;
-
-    /// Notes that a file was read again, and what was wrong with it.
-    async fn file_checked(&self, id: FileId, problem: Option<String>, at: Time) -> Result<(), StoreError>;
-
-    /// Files in the order in which they were opened, behind an id.
-    async fn files(&self, after: Option<FileId>, limit: usize) -> Result<Vec<ArchiveFile>, StoreError>;
-
-    async fn file(&self, id: FileId) -> Result<Option<ArchiveFile>, StoreError>;
-
-    /// Files that are not kept yet, oldest first.
-    async fn unfinished_files(&self) -> Result<Vec<ArchiveFile>, StoreError>;
-
-    /// The rows of a file that are on record, by row: a letter that is archived there, or older lives of one.
-    async fn file_rows(&self, id: FileId) -> Result<Vec<(LetterId, FileRow)>, StoreError>;
-
     /// A page of the archive, the last removed first.
     async fn archived(&self, query: ArchiveQuery) -> Result<ArchivePage, StoreError>;
-
-    async fn archived_letter(&self, letter: LetterId) -> Result<Option<Archived>, StoreError>;
-
-    /// Where older lives of a letter are, whatever its place; oldest first. Those of an archived letter include its last.
-    async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError>;
-
-    /// Attempts that were reported of a letter while it was archived, in the order in which they came, numbered from 1.
-    /// They are added to the letter when it comes back.
-    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError>;
 
     /// Brings a letter back from a file, as it was; `entry` says which archiving of it was read. One that still waits is
     /// restored by `decide`.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 use crate::access::Access;
+use crate::archive::Archive;
 use crate::audit::{Actor, AuditEntry, AuditQuery};
 use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, Operation, Operations};
@@ -31,6 +32,7 @@ use crate::worker::Workers;
 #[async_trait]
 pub trait Store:
     Access
+    + Archive
     + CopyStore
     + Incidents
     + JobStore

@@ -1,26 +1,20 @@
-//! Lists, statistics and claims on PostgreSQL as the store grows.
+//! Lists and statistics on PostgreSQL as the store grows.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lazaret_core::filter::Filter;
-use lazaret_core::id::RedriveId;
 use lazaret_server::app::App;
-use lazaret_store::claim::ClaimRequest;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 
 use super::capture::{capture_all, read};
-use super::lists::{CALLS, CASES, list, page, report};
+use super::lists::{CALLS, CASES, list, report};
 use super::postgres::instance;
 use super::postgres_floor::connect;
 use super::sample::{BATCH, Deaths, entry};
 
-/// How long a claim is held: longer than the bench takes.
-const LEASE_MS: i64 = 3_600_000;
-
 pub async fn run(sizes: &[usize]) {
-    println!("## PostgreSQL: lists of 50 with their total, statistics and claims; times in ms\n");
+    println!("## PostgreSQL: lists of 50 with their total, and statistics; times in ms\n");
     let mut before: Vec<f64> = Vec::new();
     for size in sizes {
         let database = TestDatabase::durable();
@@ -41,7 +35,6 @@ pub async fn run(sizes: &[usize]) {
             waits.push(started.elapsed());
         }
         report("statistics", waits, &mut medians, &before);
-        report("claim of one letter, synced", claims(&app).await, &mut medians, &before);
         println!();
         before = medians;
         app.store.close().await.expect("the store closes");
@@ -59,24 +52,4 @@ async fn fill(app: &Arc<App>, letters: usize) {
         });
         capture_all(app, batches.collect()).await;
     }
-}
-
-async fn claims(app: &App) -> Vec<Duration> {
-    let mut waits = Vec::with_capacity(CALLS);
-    let mut after = None;
-    while waits.len() < CALLS {
-        let found = page(app, Filter::default(), after).await;
-        assert!(!found.letters.is_empty(), "the sample has letters enough");
-        for letter in &found.letters {
-            let now = app.clock.now();
-            let run = RedriveId::mint(now, app.entropy.take().expect("there is chance"));
-            let lease_until = now.plus_ms(LEASE_MS);
-            let request = ClaimRequest { letter: letter.id, life: letter.life, run, lease_until };
-            let started = Instant::now();
-            app.store.claim(request, now).await.expect("the store answers").expect("it is free");
-            waits.push(started.elapsed());
-        }
-        after = found.next;
-    }
-    waits
 }

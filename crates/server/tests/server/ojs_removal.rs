@@ -10,7 +10,7 @@ use lazaret_core::time::Time;
 use lazaret_server::operations::Progress;
 use lazaret_server::redrive;
 use lazaret_store::job::{SOURCE, key_of};
-use lazaret_store::{JobStore, RedriveStore, Store};
+use lazaret_store::{JobStore, Redrives, Store};
 use serde_json::{Value, json};
 
 use super::ojs::{error, fetch, id, job, push, wire};

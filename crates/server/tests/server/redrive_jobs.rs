@@ -7,7 +7,7 @@ use lazaret_core::rca::{Analysis, FixKind};
 use lazaret_core::redrive::RunState;
 use lazaret_server::redrive;
 use lazaret_store::incident::IncidentStep;
-use lazaret_store::{JobStore, RedriveStore, Store};
+use lazaret_store::{Incidents, JobStore, Redrives};
 use serde_json::json;
 
 use super::ojs::{error, fetch, job};

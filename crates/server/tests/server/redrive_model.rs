@@ -15,7 +15,7 @@ use lazaret_server::app::App;
 use lazaret_server::destination::{Destination, Outgoing, Route, Sent, SentCopy, Verified};
 use lazaret_server::redrive::{self, NotRedriven, Wanted};
 use lazaret_store::redrive::{ByPerson, Redrive, RedriveQuery, RunStep};
-use lazaret_store::{RedriveStore, Store};
+use lazaret_store::{Redrives, Store};
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::sample::select;
 use proptest::strategy::ValueTree;

@@ -21,7 +21,7 @@ use lazaret_server::redrive::{
 use lazaret_store::audit::Actor;
 use lazaret_store::incident::{IncidentStep, IncidentStepped};
 use lazaret_store::redrive::{Redrive, RedriveLetter};
-use lazaret_store::{RedriveStore, Store};
+use lazaret_store::{Incidents, Redrives, Store};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 

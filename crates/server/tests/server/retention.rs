@@ -10,7 +10,7 @@ use lazaret_core::lifecycle::{Place, Status};
 use lazaret_server::operations::Progress;
 use lazaret_server::retention;
 use lazaret_store::sqlite::Mode;
-use lazaret_store::{RetentionStore, Store};
+use lazaret_store::{Archive, Store};
 use serde_json::{Value, json};
 
 use super::ojs_dead_letter::dead;

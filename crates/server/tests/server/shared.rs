@@ -9,12 +9,12 @@ use lazaret_server::app::App;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use lazaret_server::{months, operations};
-use lazaret_store::Store;
 use lazaret_store::audit::Actor;
 use lazaret_store::decision::{Decision, Expected, NewOperation, OperationState, Verb};
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::testing::TestDatabase;
+use lazaret_store::{Operations, Store};
 
 async fn instance(database: &TestDatabase, clock: Clock) -> (Arc<PostgresStore>, Arc<App>) {
     let store = Arc::new(PostgresStore::open(&database.url(), Mode::Test).await.unwrap());

@@ -1,53 +1,22 @@
 //! What was decided on one letter: here, one by one or as one of many, and in the store it came from.
 
-use lazaret_core::id::{LetterId, OperationId};
+use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 
-use super::cell::{At, Cells, Uid, clean, clean_opt};
+use super::cell::{At, Uid, clean, clean_opt};
 use super::conn::Conn;
 use super::insert::{chunks, column};
 use super::writer::Write;
 use crate::StoreError;
+use crate::engine::decisions::{DECISIONS, read};
+use crate::seam::Row;
 use crate::transfer::DecisionRecord;
-
-const DECISIONS: &str = "
-select at, action, actor, role, reason, operation, false as imported
-  from audit
- where letter = $1
- union all
-select a.at, a.action, a.actor, a.role, a.reason, a.operation, false
-  from selections s
-  join audit a on a.operation = s.operation
- where s.letter = $1
-   and s.outcome = 'done'
-   and a.operation is not null
- union all
-select last_at, 'replay', 'rule:' || rule, 'system', 'replay ' || count, null, false
-  from replays
- where letter = $1
- union all
-select at, action, actor, role, reason, operation, true
-  from past_decisions
- where letter = $1
- order by at, imported desc
- limit $2";
 
 /// Oldest first. Of what a rule did the last time is told, and how often it did it.
 pub(super) async fn of_letter(conn: &Conn, letter: LetterId) -> Result<Vec<DecisionRecord>, StoreError> {
     let limit = limits::DECISIONS_SHOWN_MAX as i64;
-    let mut decisions = Vec::new();
-    for row in conn.query(DECISIONS, &[&Uid(*letter.bytes()), &limit]).await? {
-        decisions.push(DecisionRecord {
-            at: row.time(0)?,
-            action: row.cell(1)?,
-            actor: row.cell(2)?,
-            role: row.cell(3)?,
-            reason: row.cell(4)?,
-            operation: row.id_opt(5)?.map(OperationId::from_bytes),
-            imported: row.cell(6)?,
-        });
-    }
-    Ok(decisions)
+    let found = conn.query(DECISIONS.postgres, &[&Uid(*letter.bytes()), &limit]).await?;
+    found.iter().map(|row| read(&Row::of_postgres(row))).collect()
 }
 
 const ADD_PAST: &str = "

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use lazaret_core::attempt::Attempt;
 use lazaret_core::cursor::{LastKey, Sort};
 use lazaret_core::envelope::Envelope;
 use lazaret_core::filter::Filter;
-use lazaret_core::fingerprint::Fingerprint;
-use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::id::LetterId;
 use lazaret_core::letter::Letter;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -19,9 +17,10 @@ use super::decisions;
 use super::filter::Where;
 use super::rows::{self, LETTER_COLUMNS};
 use super::scan;
-use crate::StoreError;
-use crate::packing::{open_body, open_error, open_headers, open_origin, open_text};
+use crate::engine::letters::{ATTEMPTS, LIVES};
+use crate::packing::{open_body, open_headers, open_origin};
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
+use crate::{StoreError, engine, seam};
 
 pub(super) async fn list(conn: &Conn, query: &PageQuery) -> Result<LetterPage, StoreError> {
     let mut page = if query.filter.needs_content() {
@@ -254,58 +253,16 @@ pub(super) async fn history(conn: &Conn, id: LetterId) -> Result<Option<LetterHi
     Ok(Some(LetterHistory { letter, lives, attempts, decisions }))
 }
 
-/// The columns that `life` reads, in its order, and how many they are.
-pub(super) const LIFE_COLUMNS: &str =
-    "life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal,
-retry_count, max_retries, redrive, reported, origin, body_missing";
-
-pub(super) const LIFE_COLUMNS_COUNT: usize = 15;
-
-pub(super) fn life(row: &tokio_postgres::Row) -> Result<Life, StoreError> {
-    Ok(Life {
-        life: row.small(0)?,
-        captured_at: row.time(1)?,
-        died_at: row.time(2)?,
-        class: rows::class(row.cell(3)?)?,
-        fingerprint: Fingerprint::stored(row.cell(4)?),
-        content_type: row.cell(5)?,
-        body_bytes: row.count(6)?,
-        sha256: row.bytes(7)?,
-        fatal: row.small(8)?,
-        retry_count: row.count(9)? as u32,
-        max_retries: row.cell::<Option<i64>>(10)?.map(|most| most as u32),
-        redrive: row.id_opt(11)?.map(RedriveId::from_bytes),
-        reported: row.cell::<Option<&[u8]>>(12)?.map(open_text).transpose()?,
-        origin: open_origin(row.cell(13)?)?,
-        body_missing: row.cell(14)?,
-    })
-}
-
 pub(super) async fn lives(conn: &Conn, letter: LetterId) -> Result<Vec<Life>, StoreError> {
-    let sql = format!("select {LIFE_COLUMNS} from lives where letter = $1 order by life");
-    conn.query(&sql, &[&Uid(*letter.bytes())]).await?.iter().map(life).collect()
-}
-
-/// The columns that `attempt` reads, in its order, and how many they are.
-pub(super) const ATTEMPT_COLUMNS: &str =
-    "ordinal, life, at, duration_ms, error_type, error_code, message, detail";
-
-pub(super) const ATTEMPT_COLUMNS_COUNT: usize = 8;
-
-pub(super) fn attempt(row: &tokio_postgres::Row) -> Result<LifeAttempt, StoreError> {
-    let (error, extra) = open_error(row.cell(4)?, row.cell(5)?, row.cell(6)?, row.cell(7)?)?;
-    let attempt = Attempt {
-        at: row.time_opt(2)?,
-        duration_ms: row.cell::<Option<i64>>(3)?.map(|ms| ms as u64),
-        error,
-        extra,
-    };
-    Ok(LifeAttempt { ordinal: row.small(0)?, life: row.small(1)?, attempt })
+    let sql = format!("select {} from lives v where v.letter = $1 order by v.life", LIVES.list);
+    let found = conn.query(&sql, &[&Uid(*letter.bytes())]).await?;
+    found.iter().map(|row| engine::letters::life(&seam::Row::of_postgres(row))).collect()
 }
 
 pub(super) async fn attempts(conn: &Conn, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError> {
-    let sql = format!("select {ATTEMPT_COLUMNS} from attempts where letter = $1 order by ordinal");
-    conn.query(&sql, &[&Uid(*letter.bytes())]).await?.iter().map(attempt).collect()
+    let sql = format!("select {} from attempts a where a.letter = $1 order by a.ordinal", ATTEMPTS.list);
+    let found = conn.query(&sql, &[&Uid(*letter.bytes())]).await?;
+    found.iter().map(|row| engine::letters::attempt(&seam::Row::of_postgres(row))).collect()
 }
 
 const ORIGINAL: &str = "

@@ -5,6 +5,7 @@ use std::cell;
 use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::gate::Shut;
 use lazaret_core::incident::{AgainstFix, IncidentState};
+use lazaret_core::letter::Strategy;
 use lazaret_core::lifecycle::{Place, Status};
 use lazaret_core::rca::FixKind;
 use lazaret_core::redrive::{Direction, OrderBy, Outcome, RedriveKind, RunState};
@@ -234,6 +235,7 @@ named!(
     RunState,
     Shut,
     Status,
+    Strategy,
     Verb,
     Wish,
 );

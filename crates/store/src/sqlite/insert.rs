@@ -16,13 +16,15 @@ use super::events::{self, NewEvent};
 use super::holds::standing;
 use super::incidents::{self, Opening};
 use super::redrives::outcomes;
-use super::retention::meet::{away, meet_archived};
+use super::retention::meet::meet_archived;
 use super::rows;
 use super::writer::Write;
 use crate::StoreError;
+use crate::engine::archive::late;
 use crate::failure::FailurePoint;
 use crate::moves::Move;
 use crate::packing::{Prepared, PreparedAttempt, origin_text};
+use crate::seam::ready;
 
 /// Stores a batch; one that fails fails all, because the caller gets one answer.
 pub(super) fn insert(write: &mut Write, batch: &[Prepared]) -> Result<Vec<Receipt>, StoreError> {
@@ -192,7 +194,8 @@ struct Met {
     attempts_away: u32,
 }
 
-fn find_met(write: &Write, id: LetterId) -> Result<Met, StoreError> {
+fn find_met(write: &mut Write, id: LetterId) -> Result<Met, StoreError> {
+    let away = ready(late::away(write, id))?;
     let columns = rows::COUNTED_COLUMNS;
     let mut statement = write.conn.prepare_cached(&format!(
         "select letter, life, died_at, sent_at, ever_sent, held_at is not null, {columns}
@@ -223,7 +226,7 @@ fn find_met(write: &Write, id: LetterId) -> Result<Met, StoreError> {
         .prepare_cached("select ordinal, identity from attempts where letter = ?1 order by ordinal")?;
     let mut attempts = HashMap::new();
     let mut attempts_last = 0;
-    for identity in away(&write.conn, id)? {
+    for identity in away {
         attempts_last += 1;
         attempts.entry(identity).or_insert(attempts_last);
     }

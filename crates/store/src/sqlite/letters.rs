@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use lazaret_core::attempt::Attempt;
 use lazaret_core::cursor::{LastKey, Sort};
 use lazaret_core::filter::Filter;
-use lazaret_core::fingerprint::Fingerprint;
-use lazaret_core::id::{LetterId, RedriveId};
+use lazaret_core::id::LetterId;
 use lazaret_core::letter::Letter;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -19,9 +17,10 @@ use super::decisions;
 use super::filter::Where;
 use super::rows::{self, LETTER_COLUMNS};
 use super::scan::{Candidates, Scanner};
-use crate::StoreError;
-use crate::packing::{open_error, open_origin, open_text};
+use crate::engine::letters::{ATTEMPTS, LIVES};
+use crate::packing::open_origin;
 use crate::page::{LetterHistory, LetterPage, Life, LifeAttempt, Original, PageQuery, Total};
+use crate::{StoreError, engine, seam};
 
 pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
     // One snapshot for the page and its total.
@@ -306,65 +305,34 @@ pub(super) fn history_in(conn: &Connection, id: LetterId) -> Result<Option<Lette
     let Some(row) = found.next()? else { return Ok(None) };
     let letter = rows::letter(row)?;
     let number: i64 = row.get(31)?;
-    let lives = lives(conn, "lives", number)?;
-    let attempts = attempts(conn, "attempts", number)?;
+    let lives = lives(conn, number)?;
+    let attempts = attempts(conn, number)?;
     let decisions = decisions::of_letter(conn, id)?;
     Ok(Some(LetterHistory { letter, lives, attempts, decisions }))
 }
 
-/// The lives of a letter, from the table of the live ones or that of the trash.
-pub(super) fn lives(conn: &Connection, table: &str, letter: i64) -> Result<Vec<Life>, StoreError> {
-    let mut statement = conn.prepare_cached(&format!(
-        "select life, captured_at, died_at, class, fingerprint, content_type, body_bytes, sha256, fatal, retry_count,
-                max_retries, redrive, reported, origin, body_missing
-           from {table}
-          where letter = ?1
-          order by life"
-    ))?;
+/// The lives of a live letter.
+fn lives(conn: &Connection, letter: i64) -> Result<Vec<Life>, StoreError> {
+    let mut statement = conn
+        .prepare_cached(&format!("select {} from lives v where v.letter = ?1 order by v.life", LIVES.list))?;
     let mut rows = statement.query([letter])?;
     let mut lives = Vec::new();
     while let Some(row) = rows.next()? {
-        lives.push(Life {
-            life: row.get(0)?,
-            captured_at: Time::from_ms(row.get(1)?),
-            died_at: Time::from_ms(row.get(2)?),
-            class: rows::class(&row.get::<_, String>(3)?)?,
-            fingerprint: Fingerprint::stored(row.get(4)?),
-            content_type: row.get(5)?,
-            body_bytes: row.get::<_, i64>(6)? as u64,
-            sha256: row.get(7)?,
-            fatal: row.get(8)?,
-            retry_count: row.get(9)?,
-            max_retries: row.get(10)?,
-            redrive: row.get::<_, Option<[u8; 16]>>(11)?.map(RedriveId::from_bytes),
-            reported: row.get::<_, Option<Vec<u8>>>(12)?.map(|packed| open_text(&packed)).transpose()?,
-            origin: open_origin(row.get::<_, Option<String>>(13)?.as_deref())?,
-            body_missing: row.get(14)?,
-        });
+        lives.push(engine::letters::life(&seam::Row::of_sqlite(row))?);
     }
     Ok(lives)
 }
 
-/// The attempts of a letter, in the same way.
-pub(super) fn attempts(conn: &Connection, table: &str, letter: i64) -> Result<Vec<LifeAttempt>, StoreError> {
+/// The attempts of a live letter.
+fn attempts(conn: &Connection, letter: i64) -> Result<Vec<LifeAttempt>, StoreError> {
     let mut statement = conn.prepare_cached(&format!(
-        "select ordinal, life, at, duration_ms, error_type, error_code, message, detail
-           from {table}
-          where letter = ?1
-          order by ordinal"
+        "select {} from attempts a where a.letter = ?1 order by a.ordinal",
+        ATTEMPTS.list
     ))?;
     let mut rows = statement.query([letter])?;
     let mut attempts = Vec::new();
     while let Some(row) = rows.next()? {
-        let detail: Option<Vec<u8>> = row.get(7)?;
-        let (error, extra) = open_error(row.get(4)?, row.get(5)?, row.get(6)?, detail.as_deref())?;
-        let attempt = Attempt {
-            at: row.get::<_, Option<i64>>(2)?.map(Time::from_ms),
-            duration_ms: row.get::<_, Option<i64>>(3)?.map(|ms| ms as u64),
-            error,
-            extra,
-        };
-        attempts.push(LifeAttempt { ordinal: row.get(0)?, life: row.get(1)?, attempt });
+        attempts.push(engine::letters::attempt(&seam::Row::of_sqlite(row))?);
     }
     Ok(attempts)
 }

@@ -1,14 +1,12 @@
 //! Limits, the archive and holds.
 
-pub(super) mod files;
 pub(super) mod index;
-pub(super) mod late;
 pub(super) mod meet;
 mod prune;
 pub(super) mod recount;
 mod restore;
 mod room;
-mod waiting;
+mod shelve;
 
 use async_trait::async_trait;
 use lazaret_core::id::{FileId, HoldId, LetterId};
@@ -20,14 +18,10 @@ use super::holds;
 use super::transfer::Packed;
 use crate::RetentionStore;
 use crate::StoreError;
-use crate::archive::{
-    ArchiveFile, ArchivePage, ArchiveQuery, Archived, Entry, FileRow, ShelvedRow, Waiting, WaitingLetter,
-    WrittenFile,
-};
+use crate::archive::{ArchivePage, ArchiveQuery, Entry, ShelvedRow};
 use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Verb};
 use crate::hold::{HoldPlaced, HoldRecord, NewHold};
-use crate::page::LifeAttempt;
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -52,84 +46,20 @@ impl RetentionStore for SqliteStore {
         self.writer.write(1, |write| room::give_back(write)).await
     }
 
-    async fn archive_waiting(&self) -> Result<Waiting, StoreError> {
-        self.readers.read(|conn| waiting::waiting(conn)).await
-    }
-
-    async fn waiting_letters(
-        &self,
-        after: Option<Entry>,
-        limit: usize,
-    ) -> Result<Vec<WaitingLetter>, StoreError> {
-        self.readers.read(move |conn| waiting::letters(conn, after, limit)).await
-    }
-
-    async fn waiting_letter(&self, letter: LetterId) -> Result<Option<WaitingLetter>, StoreError> {
-        self.readers.read(move |conn| waiting::letter(conn, letter)).await
-    }
-
-    async fn open_file(&self, id: FileId, path: String, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| files::open(write, id, &path, at)).await
-    }
-
-    async fn file_written(&self, id: FileId, file: WrittenFile, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| files::written(write, id, &file, at)).await
-    }
-
     /// Large letters are shelved in several commits.
     async fn shelve(&self, file: FileId, rows: Vec<ShelvedRow>) -> Result<u64, StoreError> {
         let (mut rows, mut letters) = (rows, 0);
         while !rows.is_empty() {
             let (weight, next) = (rows.len(), rows.clone());
-            let shelved = self.writer.write(weight, move |write| files::shelve(write, file, &next)).await?;
+            let shelved = self.writer.write(weight, move |write| shelve::shelve(write, file, &next)).await?;
             letters += shelved.letters;
             rows.drain(..shelved.looked_at);
         }
         Ok(letters)
     }
 
-    async fn file_kept(&self, id: FileId) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| files::kept(write, id)).await
-    }
-
-    async fn drop_file(&self, id: FileId) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| files::forget(write, id)).await
-    }
-
-    async fn file_checked(&self, id: FileId, problem: Option<String>, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| files::checked(write, id, problem.as_deref(), at)).await
-    }
-
-    async fn files(&self, after: Option<FileId>, limit: usize) -> Result<Vec<ArchiveFile>, StoreError> {
-        self.readers.read(move |conn| files::files(conn, after, limit)).await
-    }
-
-    async fn file(&self, id: FileId) -> Result<Option<ArchiveFile>, StoreError> {
-        self.readers.read(move |conn| files::file(conn, id)).await
-    }
-
-    async fn unfinished_files(&self) -> Result<Vec<ArchiveFile>, StoreError> {
-        self.readers.read(|conn| files::unfinished(conn)).await
-    }
-
-    async fn file_rows(&self, id: FileId) -> Result<Vec<(LetterId, FileRow)>, StoreError> {
-        self.readers.read(move |conn| files::rows(conn, id)).await
-    }
-
     async fn archived(&self, query: ArchiveQuery) -> Result<ArchivePage, StoreError> {
         self.readers.read(move |conn| index::page(conn, &query)).await
-    }
-
-    async fn archived_letter(&self, letter: LetterId) -> Result<Option<Archived>, StoreError> {
-        self.readers.read(move |conn| index::archived_letter(conn, letter)).await
-    }
-
-    async fn older_lives(&self, letter: LetterId) -> Result<Vec<FileRow>, StoreError> {
-        self.readers.read(move |conn| index::older_lives(conn, letter)).await
-    }
-
-    async fn late_attempts(&self, letter: LetterId) -> Result<Vec<LifeAttempt>, StoreError> {
-        self.readers.read(move |conn| late::read(conn, letter)).await
     }
 
     async fn restore_from_file(

@@ -12,7 +12,7 @@ use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::retention::{PrunableQuery, PruneBatch, Pruned};
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::testing::plans::{self, Plan};
-use lazaret_store::{JobStore, RetentionStore, Store};
+use lazaret_store::{Archive, JobStore, RetentionStore, Store};
 use tokio_postgres::Client;
 
 use crate::books;

@@ -15,11 +15,11 @@ use super::super::extract::Extract;
 use super::super::holds::standing;
 use super::super::incidents;
 use super::super::redrives::outcomes;
-use super::super::retention::meet::away;
 use super::super::rows;
 use super::super::writer::Write;
 use super::{Incoming, NewAttempt, NewLife, add_attempts, add_lives, counted, find_incidents, note, tell};
 use crate::StoreError;
+use crate::engine::archive::late;
 use crate::packing::PreparedAttempt;
 
 /// What is needed of a letter that a message arrives for again.
@@ -42,7 +42,7 @@ select ordinal, identity
  order by ordinal";
 
 /// Looks at a letter and holds it still until the commit; nothing if it is gone.
-async fn find_met(write: &Write, id: LetterId) -> Result<Option<Met>, StoreError> {
+async fn find_met(write: &mut Write, id: LetterId) -> Result<Option<Met>, StoreError> {
     let columns = rows::COUNTED_COLUMNS;
     let sql = format!(
         "select life, died_at, sent_at, ever_sent, held_at is not null, {columns}
@@ -69,7 +69,7 @@ async fn find_met(write: &Write, id: LetterId) -> Result<Option<Met>, StoreError
     let here = write.conn.query(ATTEMPTS, &[&Uid(*id.bytes())]).await?;
     let away = match here.first().map(|row| row.small(0)).transpose()? {
         Some(1) => Vec::new(),
-        Some(_) | None => away(&write.conn, id).await?,
+        Some(_) | None => late::away(&mut write.conn, id).await?,
     };
     let mut attempts = HashMap::new();
     let mut attempts_last = 0;

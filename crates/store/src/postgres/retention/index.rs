@@ -6,69 +6,19 @@
 use std::time::Instant;
 
 use lazaret_core::filter::{Filter, Patterns};
-use lazaret_core::id::LetterId;
 use lazaret_core::lifecycle::Place;
-use tokio_postgres::Row;
 
-use super::super::cell::{Cells, Uid};
 use super::super::conn::{Binds, Conn};
 use super::super::filter::Where;
-use super::super::rows::{self, LETTER_COLUMNS, LETTER_COLUMNS_COUNT};
-use super::files::file_row;
 use crate::StoreError;
-use crate::archive::{ArchivePage, ArchiveQuery, Archived, Entry, FileRow};
+use crate::archive::{ArchivePage, ArchiveQuery, Archived, Entry};
+use crate::engine::archive::index::{ARCHIVED_COLUMNS, ARCHIVED_JOINS, read};
 use crate::page::PageQuery;
+use crate::seam::Row;
 use crate::search::Scan;
 
 /// Rows that are asked one after the other, before it is asked how long it took.
 const STRETCH: usize = 1_000;
-
-/// Letters of the archive with where their last lives are.
-fn on_record() -> String {
-    format!(
-        "select {LETTER_COLUMNS}, l.entry, l.removed_at, l.removed_by, l.reason, r.file, r.row, r.first_life, r.last_life
-           from archive l
-           join fingerprints f on f.fingerprint = l.fingerprint
-           left join archive_rows r on r.letter = l.id and r.last_life = l.life and not l.waiting"
-    )
-}
-
-fn read(row: &Row) -> Result<Archived, StoreError> {
-    const FROM: usize = LETTER_COLUMNS_COUNT;
-    let file = match row.id_opt(FROM + 4)? {
-        Some(_) => Some(file_row(row, FROM + 4)?),
-        None => None,
-    };
-    Ok(Archived {
-        letter: rows::letter(row)?,
-        entry: row.cell(FROM)?,
-        removed_at: row.time(FROM + 1)?,
-        removed_by: row.cell(FROM + 2)?,
-        reason: row.cell(FROM + 3)?,
-        file,
-    })
-}
-
-/// Letters by their ids, in the order in which they went.
-pub(super) async fn by_ids(conn: &Conn, ids: &[Uid]) -> Result<Vec<Archived>, StoreError> {
-    let sql = format!("{} where l.id = any($1) order by l.entry", on_record());
-    conn.query(&sql, &[&ids]).await?.iter().map(read).collect()
-}
-
-pub(super) async fn letter(conn: &Conn, letter: LetterId) -> Result<Option<Archived>, StoreError> {
-    Ok(by_ids(conn, &[Uid(*letter.bytes())]).await?.pop())
-}
-
-const OLDER_LIVES: &str = "
-select file, row, first_life, last_life
-  from archive_rows
- where letter = $1
- order by first_life";
-
-pub(super) async fn older_lives(conn: &Conn, letter: LetterId) -> Result<Vec<FileRow>, StoreError> {
-    let found = conn.query(OLDER_LIVES, &[&Uid(*letter.bytes())]).await?;
-    found.iter().map(|row| file_row(row, 0)).collect()
-}
 
 /// A page of the archive, the last removed first. Asked within a snapshot.
 pub(super) async fn page(conn: &Conn, query: &ArchiveQuery) -> Result<ArchivePage, StoreError> {
@@ -179,7 +129,7 @@ async fn stretch(
 ) -> Result<Vec<Archived>, StoreError> {
     let mut binds = Binds::default();
     let asked = Where::of_archive(conn, &found_by.filter, query.now, &mut binds).await?;
-    let mut sql = format!("{} where {}", on_record(), asked.sql);
+    let mut sql = format!("select {ARCHIVED_COLUMNS} from archive l {ARCHIVED_JOINS} where {}", asked.sql);
     if let Some(place) = found_by.place {
         sql.push_str(&format!(" and l.place = {}", binds.text(place.name())));
     }
@@ -187,5 +137,5 @@ async fn stretch(
         sql.push_str(&format!(" and l.entry < {}", binds.long(before)));
     }
     sql.push_str(&format!(" order by l.entry desc limit {}", binds.long(rows as i64)));
-    conn.ask(&sql, &binds).await?.iter().map(read).collect()
+    conn.ask(&sql, &binds).await?.iter().map(|row| read(&Row::of_postgres(row))).collect()
 }

@@ -3,23 +3,19 @@
 //! A death that is told again moves nothing; attempts that the letter does not have yet are kept beside it (`late`). A new one makes the letter live at once: out of the trash while it waits
 //! there; else a row is made of what the archive knows, and its older lives stay in their files.
 
-use std::collections::HashSet;
-
 use lazaret_core::death::{Evidence, Known, Verdict, judge};
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::Place;
 
-use super::super::cell::{Cells, Uid};
-use super::super::conn::Conn;
 use super::super::holds;
 use super::super::insert::{Incoming, meet, note};
 use super::super::redrives::outcomes;
 use super::super::trash::put_back;
 use super::super::writer::Write;
-use super::late;
 use super::restore::{OnRecord, Revived, leave_archive, look, revive};
 use crate::StoreError;
+use crate::engine::archive::late;
 use crate::failure::FailurePoint;
 
 /// The key of the letter is held. Nothing if it is not archived any more.
@@ -31,7 +27,7 @@ pub(in crate::postgres) async fn meet_archived(
     let Some(on_record) = look(&write.conn, letter).await? else { return Ok(None) };
     let prepared = &incoming.prepared;
     let admitted = &prepared.admitted;
-    let told = identities(&write.conn, letter).await?;
+    let told = late::known(write, letter).await?;
     let known = Known {
         letter,
         status: on_record.counted.status,
@@ -47,7 +43,7 @@ pub(in crate::postgres) async fn meet_archived(
             let life = known.life_of(admitted.captured.mark);
             for attempt in &prepared.attempts {
                 if !told.contains(&attempt.identity.0) && !attempt.tells_nothing() {
-                    late::add(&write.conn, letter, life, attempt).await?;
+                    late::add(write, letter, life, attempt).await?;
                 }
             }
             note(write, prepared, "duplicate");
@@ -79,32 +75,4 @@ async fn bring_back(
     write.tally.at(at);
     write.tally.appear(&on_record.counted);
     Ok(())
-}
-
-/// Attempts of lives that stand in files, in the order of their ordinals, sixteen bytes each.
-const AWAY: &str = "
-select attempts
-  from archive_rows
- where letter = $1
- order by first_life";
-
-/// What tells the attempts apart that stand in files; the first one has the ordinal 1.
-pub(in crate::postgres) async fn away(conn: &Conn, letter: LetterId) -> Result<Vec<[u8; 16]>, StoreError> {
-    let mut away = Vec::new();
-    for row in conn.query(AWAY, &[&Uid(*letter.bytes())]).await? {
-        let (identities, _) = row.cell::<&[u8]>(0)?.as_chunks::<16>();
-        away.extend_from_slice(identities);
-    }
-    Ok(away)
-}
-
-/// What tells all attempts of an archived letter apart.
-async fn identities(conn: &Conn, letter: LetterId) -> Result<HashSet<[u8; 16]>, StoreError> {
-    let mut told: HashSet<[u8; 16]> = away(conn, letter).await?.into_iter().collect();
-    let waiting = "select identity from trash_attempts where letter = $1";
-    for row in conn.query(waiting, &[&Uid(*letter.bytes())]).await? {
-        told.insert(row.bytes(0)?);
-    }
-    told.extend(late::identities(conn, letter).await?);
-    Ok(told)
 }

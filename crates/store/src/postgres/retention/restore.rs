@@ -26,10 +26,10 @@ use super::super::trash::{Carried, RECORDED, drop_content, incidents_of, put_bac
 use super::super::verdicts::standing;
 use super::super::writer::Write;
 use super::super::{PostgresStore, off_thread};
-use super::late;
 use crate::StoreError;
 use crate::archive::Entry;
 use crate::decision::{Decided, Decision};
+use crate::engine::archive::late;
 use crate::failure::FailurePoint;
 use crate::transfer::Import;
 
@@ -168,10 +168,13 @@ update letter_keys
  where id = $1";
 
 /// Takes a letter off the record that stands among the live ones again. Older lives of it stay in their files.
-pub(in crate::postgres) async fn leave_archive(write: &Write, letter: LetterId) -> Result<(), StoreError> {
+pub(in crate::postgres) async fn leave_archive(
+    write: &mut Write,
+    letter: LetterId,
+) -> Result<(), StoreError> {
     let id = Uid(*letter.bytes());
     drop_content(&write.conn, &[id]).await?;
-    late::bring(&write.conn, letter).await?;
+    late::bring(write, letter).await?;
     write.conn.execute("delete from archive where id = $1", &[&id]).await?;
     write.conn.execute(UNBURY, &[&id, &Place::Live.name()]).await?;
     Ok(())

@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use lazaret_core::id::{FileId, LetterId};
+use lazaret_core::id::LetterId;
 use lazaret_core::letter::Letter;
 use lazaret_core::lifecycle::Place;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
+use rusqlite::Connection;
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row};
 
 use super::super::filter::{ArchiveWhere, Driver};
-use super::super::rows::{self, LETTER_COLUMNS};
+use super::super::rows;
 use super::super::trash::Removal;
 use super::super::writer::Write;
 use crate::StoreError;
-use crate::archive::{ArchivePage, ArchiveQuery, Archived, Entry, FileRow};
+use crate::archive::{ArchivePage, ArchiveQuery, Archived, Entry};
+use crate::engine::archive::index::{ARCHIVED_COLUMNS, ARCHIVED_JOINS, read};
+use crate::seam::Row;
 use crate::search::Scan;
 
 /// The columns of a live letter that the index keeps under the same names.
@@ -45,50 +47,16 @@ pub(in crate::sqlite) fn add(
     Ok(())
 }
 
-/// The columns that `read` reads. Of the rows in files only the one that holds the last life is joined.
-pub(super) fn archived_sql(from: &str) -> String {
-    format!(
-        "select {LETTER_COLUMNS}, l.entry, l.removed_at, l.removed_by, l.reason, r.file, r.row, r.first_life, r.last_life,
-                l.key, l.ever_sent
-           from {from}
-           join fingerprints f on f.fingerprint = l.fingerprint
-           left join archive_rows r on l.waiting = 0 and r.letter = l.id and r.last_life = l.life"
-    )
-}
-
-pub(super) fn read(row: &Row<'_>) -> Result<Archived, StoreError> {
-    let file = match row.get::<_, Option<[u8; 16]>>(35)? {
-        Some(file) => Some(FileRow {
-            file: FileId::from_bytes(file),
-            row: row.get::<_, i64>(36)? as u64,
-            first_life: row.get(37)?,
-            last_life: row.get(38)?,
-        }),
-        None => None,
-    };
-    Ok(Archived {
-        entry: row.get(31)?,
-        letter: rows::letter(row)?,
-        removed_at: Time::from_ms(row.get(32)?),
-        removed_by: row.get(33)?,
-        reason: row.get(34)?,
-        file,
-    })
-}
-
-pub(in crate::sqlite) fn archived_letter(
-    conn: &Connection,
-    letter: LetterId,
-) -> Result<Option<Archived>, StoreError> {
-    let sql = format!("{} where l.id = ?1", archived_sql("archive l"));
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut found = statement.query([letter.bytes()])?;
-    found.next()?.map(read).transpose()
+fn archived_sql(from: &str) -> String {
+    format!("select {ARCHIVED_COLUMNS} from {from} {ARCHIVED_JOINS}")
 }
 
 /// A letter as it was when it went; for events that tell of it.
 pub(in crate::sqlite) fn letter(conn: &Connection, letter: LetterId) -> Result<Option<Letter>, StoreError> {
-    Ok(archived_letter(conn, letter)?.map(|archived| archived.letter))
+    let sql = format!("{} where l.id = ?1", archived_sql("archive l"));
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = statement.query([letter.bytes()])?;
+    found.next()?.map(rows::letter).transpose()
 }
 
 /// Rows that one step of a search looks at, where no index answers.
@@ -206,32 +174,9 @@ fn fetch(
     let mut found = statement.query(rusqlite::params_from_iter(binds))?;
     let mut letters = Vec::new();
     while let Some(row) = found.next()? {
-        letters.push(read(row)?);
+        letters.push(read(&Row::of_sqlite(row))?);
     }
     Ok(letters)
-}
-
-const OLDER: &str = "
-select file, row, first_life, last_life
-  from archive_rows
- where letter = ?1
- order by first_life";
-
-/// Where lives of a letter are that stand in files, oldest first.
-pub(in crate::sqlite) fn older_lives(
-    conn: &Connection,
-    letter: LetterId,
-) -> Result<Vec<FileRow>, StoreError> {
-    let mut statement = conn.prepare_cached(OLDER)?;
-    let rows = statement.query_map([letter.bytes()], |row| {
-        Ok(FileRow {
-            file: FileId::from_bytes(row.get(0)?),
-            row: row.get::<_, i64>(1)? as u64,
-            first_life: row.get(2)?,
-            last_life: row.get(3)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 //! Attempts that a letter in the archive does not have yet are kept beside it (`late`). One that comes back begins its next
 //! life, and its older lives stay where they are.
 
-use std::collections::HashSet;
-
 use lazaret_core::death::{Evidence, Known, Verdict, judge};
 use lazaret_core::filter::words::indexed_text;
 use lazaret_core::id::LetterId;
@@ -20,10 +18,11 @@ use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::trash::back::{bring_back, come_alive, kept};
 use super::super::writer::Write;
 use super::index::SAME;
-use super::late;
 use crate::StoreError;
+use crate::engine::archive::late;
 use crate::failure::FailurePoint;
 use crate::packing::Prepared;
+use crate::seam::ready;
 
 pub(in crate::sqlite) fn meet_archived(
     write: &mut Write,
@@ -31,7 +30,7 @@ pub(in crate::sqlite) fn meet_archived(
     id: LetterId,
 ) -> Result<Receipt, StoreError> {
     let known = known(&write.conn, id)?;
-    let told = told(&write.conn, id)?;
+    let told = ready(late::known(write, id))?;
     let is_new = |identity: &[u8; 16]| !told.contains(identity);
     let mark_sent = outcomes::mark_sent(&write.conn, &known, prepared.admitted.captured.mark)?;
     let attempt_known = !is_new(&prepared.fatal().identity.0);
@@ -41,7 +40,7 @@ pub(in crate::sqlite) fn meet_archived(
             let life = known.life_of(prepared.admitted.captured.mark);
             for attempt in &prepared.attempts {
                 if is_new(&attempt.identity.0) && !attempt.tells_nothing() {
-                    late::add(&write.conn, id, life, attempt)?;
+                    ready(late::add(write, id, life, attempt))?;
                 }
             }
             note(write, prepared, "duplicate");
@@ -78,46 +77,6 @@ fn known(conn: &Connection, id: LetterId) -> Result<Known, StoreError> {
         sent_at: None,
         ever_sent,
     })
-}
-
-const WAITING: &str = "
-select a.identity
-  from trash t
-  join trash_attempts a on a.letter = t.letter
- where t.id = ?1";
-
-/// What tells the attempts apart that were told of an archived letter.
-fn told(conn: &Connection, id: LetterId) -> Result<HashSet<[u8; 16]>, StoreError> {
-    let mut told: HashSet<[u8; 16]> =
-        away(conn, id)?.into_iter().chain(late::identities(conn, id)?).collect();
-    let mut statement = conn.prepare_cached(WAITING)?;
-    let mut found = statement.query([id.bytes()])?;
-    while let Some(row) = found.next()? {
-        told.insert(row.get(0)?);
-    }
-    Ok(told)
-}
-
-const AWAY: &str = "
-select attempts
-  from archive_rows
- where letter = ?1
- order by first_life";
-
-/// What tells the attempts of a letter apart that stand in files, in their order, counted from 1.
-pub(in crate::sqlite) fn away(conn: &Connection, id: LetterId) -> Result<Vec<[u8; 16]>, StoreError> {
-    let mut statement = conn.prepare_cached(AWAY)?;
-    let mut found = statement.query([id.bytes()])?;
-    let mut identities = Vec::new();
-    while let Some(row) = found.next()? {
-        let bytes: Vec<u8> = row.get(0)?;
-        let (whole, rest) = bytes.as_chunks::<16>();
-        if !rest.is_empty() {
-            return Err(StoreError::Corrupt(format!("what is known of attempts of letter {id} is cut off")));
-        }
-        identities.extend_from_slice(whole);
-    }
-    Ok(identities)
 }
 
 /// Puts a letter among the live ones again: with its content if that waits, else without its older lives.

@@ -10,7 +10,6 @@ use rusqlite::Connection;
 use super::super::counters::Counted;
 use super::super::insert::latest_of_key;
 use super::super::jobs::follow::{follow, job_of, names_a_job};
-use super::super::retention::late;
 use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::verdicts::standing;
 use super::super::writer::Write;
@@ -18,7 +17,9 @@ use super::super::{holds, incidents, regroup};
 use super::{ATTEMPT_COLUMNS, Carried, LIFE_COLUMNS, SAME, drop_content, waits};
 use crate::StoreError;
 use crate::decision::{Decided, Decision};
+use crate::engine::archive::late;
 use crate::failure::FailurePoint;
+use crate::seam::ready;
 
 /// Brings a letter back as it was, with its job if it waits. Its time of retention begins again. One whose lives stand in
 /// a file cannot be brought back from here.
@@ -80,8 +81,8 @@ pub(in crate::sqlite) fn come_alive(
     counted: &Counted,
     at: Time,
 ) -> Result<(), StoreError> {
+    ready(late::bring(write, letter))?;
     let conn = &write.conn;
-    late::bring(conn, letter)?;
     conn.prepare_cached("delete from archive where id = ?1")?.execute([letter.bytes()])?;
     conn.prepare_cached(
         "update letter_keys
