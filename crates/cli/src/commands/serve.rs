@@ -11,6 +11,7 @@ use lazaret_server::config::{Checked, ConfigProblem, DEFAULT_FILE, LogConfig, Lo
 use lazaret_server::reload::{LogSetter, Reloading};
 use lazaret_server::serve::ServeError;
 use lazaret_store::sqlite::Mode;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
@@ -102,7 +103,7 @@ pub(super) fn announce(address: SocketAddr) {
 
 /// Starts the log and gives back what changes its level.
 pub(super) fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<LogSetter>> {
-    let filter = EnvFilter::try_new(&log.level).map_err(|error| {
+    let filter = log_filter(&log.level).map_err(|error| {
         Failure::failed(format!("`{}` is not a log level: {error}", log.level))
             .hint("use error, warn, info, debug or trace, or `info,lazaret_server=debug`")
     })?;
@@ -115,7 +116,12 @@ pub(super) fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<
     let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
     started.context("cannot start the log")?;
     Ok(Arc::new(move |level: &str| {
-        let filter = EnvFilter::try_new(level).map_err(|error| error.to_string())?;
+        let filter = log_filter(level).map_err(|error| error.to_string())?;
         handle.reload(filter).map_err(|error| error.to_string())
     }))
+}
+
+/// What is logged at a level, whatever it is: never a message that a broker returned, which the AMQP client logs with its body.
+fn log_filter(level: &str) -> Result<EnvFilter, ParseError> {
+    Ok(EnvFilter::try_new(level)?.add_directive("lapin::returned_messages=off".parse()?))
 }
