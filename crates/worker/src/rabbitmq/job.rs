@@ -106,17 +106,17 @@ impl Job {
         let error_type = &failed.failure.error().error_type;
         match decision.action {
             Action::RetryAfter { .. } => {
-                let queue = shared.topology.delay_queue(number);
                 tracing::debug!(
                     queue = %shared.topology.work_queue(),
                     message.id = self.delivery.message_id(),
-                    "attempt {number} failed ({category}, {error_type}), retry through {queue}"
+                    "attempt {number} failed ({category}, {error_type}), will be retried"
                 );
                 let properties = message::retry(&self.delivery, &history, &shared.topology);
+                let queue = || shared.topology.delay_queue(number);
                 self.hand_over(queue, self.delivery.body().clone(), properties).await;
             }
             Action::DeadLetter(reason) => {
-                let queue = shared.topology.dead_letter_queue();
+                let queue = || shared.topology.dead_letter_queue();
                 let (properties, body) =
                     message::dead_letter(&self.delivery, &history, &shared.topology, &shared.service, now());
                 if self.hand_over(queue, body.into(), properties).await {
@@ -136,13 +136,18 @@ impl Job {
     }
 
     /// Moves the message to another queue: published and confirmed there first, then acknowledged here. If the first fails, the
-    /// message goes back to the work queue after a while.
-    async fn hand_over(&self, queue: &ShortString, body: Bytes, properties: BasicProperties) -> bool {
+    /// message goes back to the work queue after a while. `queue` is asked before each try: of the delay queues one may be down.
+    async fn hand_over<'q>(
+        &self,
+        queue: impl Fn() -> &'q ShortString,
+        body: Bytes,
+        properties: BasicProperties,
+    ) -> bool {
         if let Err(error) = self.publish(queue, body, properties).await {
             tracing::error!(
                 queue = %self.shared.topology.work_queue(),
                 message.id = self.delivery.message_id(),
-                "cannot publish a message to {queue}: {error}; it stays in its queue"
+                "cannot move a message on: {error}; it stays in its queue"
             );
             self.wait_to_give_back().await;
             self.give_back().await;
@@ -152,9 +157,9 @@ impl Job {
         true
     }
 
-    async fn publish(
+    async fn publish<'q>(
         &self,
-        queue: &ShortString,
+        queue: impl Fn() -> &'q ShortString,
         body: Bytes,
         properties: BasicProperties,
     ) -> Result<(), PublishError> {
@@ -167,7 +172,7 @@ impl Job {
             }
             tried += 1;
             let published =
-                publisher.publish(queue, body.clone(), properties.clone(), Unroutable::Return).await;
+                publisher.publish(queue(), body.clone(), properties.clone(), Unroutable::Return).await;
             let Err(error) = published else { return Ok(()) };
             if tried == PUBLISH_TRIES {
                 return Err(error);

@@ -15,13 +15,14 @@ use super::WorkerError;
 use super::connect::Connector;
 use super::topology::Topology;
 
-/// For the broker to confirm a message. A broker that is short of memory or disk confirms nothing until it is not.
-const CONFIRM_MAX: Duration = Duration::from_secs(30);
+/// For the broker to confirm a message. A broker that is short of memory or disk confirms nothing until it is not, and a queue
+/// that is down after a crash does not either.
+const CONFIRM_MAX: Duration = Duration::from_secs(10);
 
-/// Batches that are out at a time, each on a channel of its own: one is on its way while another is written to disk.
-const BATCHES_MAX: usize = 4;
+/// Batches that are out at a time, each on a channel of its own. More than a queue or two that do not answer can block.
+const BATCHES_MAX: usize = 16;
 
-/// Messages of a batch.
+/// Messages of a batch, all to one queue: one that does not answer does not hold up the others.
 const BATCH_MAX: usize = 64;
 
 /// Why a message is not known to be in a queue. It may be there all the same, unless it was returned or refused.
@@ -68,8 +69,8 @@ struct Request {
 /// connections that publish, and acknowledgements have to pass.
 ///
 /// Messages go out in batches, and a channel has one batch out at a time. The client hands a returned message to whichever
-/// confirm comes next, and the broker confirms several at once, so nobody can tell which of them was returned. Within a batch
-/// every message to the queue of a returned one counts as returned: one of them may be published twice, but none is lost.
+/// confirm comes next, and the broker confirms several at once, so nobody can tell which of them was returned. If one of a batch
+/// was, all of it counts as returned: a message may be published twice, but none is lost.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     connector: Connector,
@@ -109,11 +110,7 @@ impl Publisher {
                 outcome = &mut answered => return outcome.unwrap_or(Err(PublishError::TimedOut)),
                 slot = self.batches.acquire() => slot,
             };
-            let batch: Vec<Request> = {
-                let mut waiting = lock(&self.waiting);
-                let count = waiting.len().min(BATCH_MAX);
-                waiting.drain(..count).collect()
-            };
+            let batch = self.take_batch();
             if batch.is_empty() {
                 // The message is in a batch that is out.
                 drop(slot);
@@ -121,6 +118,22 @@ impl Publisher {
             }
             self.publish_batch(batch).await;
         }
+    }
+
+    /// The messages that wait for the same queue as the first one.
+    fn take_batch(&self) -> Vec<Request> {
+        let mut waiting = lock(&self.waiting);
+        let Some(first) = waiting.front() else { return Vec::new() };
+        let queue = first.queue.clone();
+        let (mut batch, mut rest) = (Vec::new(), VecDeque::new());
+        for request in waiting.drain(..) {
+            match request.queue == queue && batch.len() < BATCH_MAX {
+                true => batch.push(request),
+                false => rest.push_back(request),
+            }
+        }
+        *waiting = rest;
+        batch
     }
 
     async fn publish_batch(&self, batch: Vec<Request>) {
@@ -141,14 +154,9 @@ impl Publisher {
             // The channel is dropped: on it a late confirm would be taken for one of the next batch.
             return batch.iter().map(|_| Err(PublishError::TimedOut)).collect();
         };
-        let returned: Vec<ShortString> = confirms
+        let is_returned = confirms
             .iter()
-            .filter_map(|confirm| match confirm {
-                Ok(Confirmation::Ack(returned) | Confirmation::Nack(returned)) => returned.as_ref(),
-                Ok(Confirmation::NotRequested) | Err(_) => None,
-            })
-            .map(|returned| returned.delivery.routing_key.clone())
-            .collect();
+            .any(|confirm| matches!(confirm, Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(Some(_)))));
         if confirms.iter().all(Result::is_ok) {
             lock(&self.idle).push(channel);
         }
@@ -156,7 +164,7 @@ impl Publisher {
             let queue = &request.queue;
             match confirm? {
                 // Confirmed although it was returned: the broker is done with it, and it is in no queue.
-                _ if request.unroutable == Unroutable::Return && returned.contains(queue) => {
+                _ if request.unroutable == Unroutable::Return && is_returned => {
                     Err(PublishError::Unroutable(queue.clone()))
                 }
                 Confirmation::Ack(_) => Ok(()),
