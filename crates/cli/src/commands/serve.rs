@@ -121,7 +121,9 @@ pub(super) fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<
     }))
 }
 
-/// What is logged at a level, whatever it is: never a message that a broker returned, which the AMQP client logs with its body.
+/// What is logged at a level, whatever it is: neither a message that a broker returned, which the AMQP client logs with its body,
+/// nor a channel that it closed, as it does when somebody asks for a queue that does not exist.
 fn log_filter(level: &str) -> Result<EnvFilter, ParseError> {
-    Ok(EnvFilter::try_new(level)?.add_directive("lapin::returned_messages=off".parse()?))
+    let filter = EnvFilter::try_new(level)?.add_directive("lapin::returned_messages=off".parse()?);
+    Ok(filter.add_directive("lapin::channel=off".parse()?))
 }

@@ -97,8 +97,8 @@ pub fn discover(topology: &Topology, captured: &[&str]) -> Vec<FoundQueue> {
     found
 }
 
-/// What would lose dead letters, seen from the queues that Lazaret captures from.
-pub fn unsafe_settings(topology: &Topology, captured: &[&str]) -> Vec<Finding> {
+/// What would lose dead letters, seen from the queues that Lazaret captures from. The queue of receipts is our own.
+pub fn unsafe_settings(topology: &Topology, captured: &[&str], receipts_queue: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let dead_letter: BTreeSet<String> =
         discover(topology, captured).into_iter().map(|found| found.name).collect();
@@ -108,7 +108,13 @@ pub fn unsafe_settings(topology: &Topology, captured: &[&str]) -> Vec<Finding> {
     let mut without = Vec::new();
     for queue in &topology.queues {
         let is_captured = captured.contains(&queue.name.as_str()) || dead_letter.contains(&queue.name);
-        if is_captured || queue.exclusive || topology.is_delay(queue) || queue.queue_type == "stream" {
+        let is_own = queue.name == receipts_queue;
+        if is_captured
+            || is_own
+            || queue.exclusive
+            || topology.is_delay(queue)
+            || queue.queue_type == "stream"
+        {
             continue;
         }
         match topology.dead_letters_to(queue) {
@@ -298,7 +304,10 @@ mod tests {
     }
 
     fn found(queues: Value) -> Vec<String> {
-        unsafe_settings(&topology(queues), &["orders-dead"]).into_iter().map(|finding| finding.what).collect()
+        unsafe_settings(&topology(queues), &["orders-dead"], "receipts")
+            .into_iter()
+            .map(|finding| finding.what)
+            .collect()
     }
 
     #[test]
@@ -343,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_safe_topology_has_no_findings() {
-        assert_eq!(found(json!([safe(), dead()])), Vec::<String>::new());
+        assert_eq!(found(json!([safe(), dead(), work_queue("receipts", json!({}))])), Vec::<String>::new());
     }
 
     #[test]
@@ -380,7 +389,7 @@ mod tests {
             [(json!({"x-max-length": 1000}), "drop-head"), (json!({"x-message-ttl": 1000}), "message-ttl")]
         {
             let queue = json!({"name": "orders-dead", "durable": true, "arguments": arguments});
-            let findings = unsafe_settings(&topology(json!([safe(), queue])), &["orders-dead"]);
+            let findings = unsafe_settings(&topology(json!([safe(), queue])), &["orders-dead"], "receipts");
             let is_error =
                 |finding: &Finding| finding.level == Level::Error && finding.what.contains(expected);
             assert!(findings.iter().any(is_error), "{findings:?}");

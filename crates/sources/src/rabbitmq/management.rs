@@ -219,7 +219,10 @@ impl RabbitMq {
             Err(error) => Err(error),
         };
         match topology {
-            Ok(topology) => discovery::unsafe_settings(&topology, &self.captured_queues()),
+            Ok(topology) => {
+                let receipts = &self.config().receipts_queue;
+                discovery::unsafe_settings(&topology, &self.captured_queues(), receipts)
+            }
             Err(error) => vec![Finding::error(error.to_string(), "repair management.url, or remove it")],
         }
     }
