@@ -12,12 +12,15 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
 use crate::rig::{
-    self, DLQ, PATIENCE, POLICY, QUEUE, Running, declare, invalid, next, parse, publish, take, timed_out,
+    self, DLQ, POLICY, QUEUE, Running, declare, invalid, next, parse, publish, take, timed_out,
 };
 
 /// Long enough for messages to be in their delay queues when the broker goes down.
 const SLOW: lazaret_worker::RetryPolicy =
     lazaret_worker::RetryPolicy { attempts: 2, first_ms: 4_000, cap_ms: 10_000, ..POLICY };
+
+/// A quorum queue repeats an unconfirmed hand-over to another queue after three minutes.
+const HAND_OVER_MAX: Duration = Duration::from_secs(240);
 
 struct Node {
     server: Server,
@@ -125,7 +128,7 @@ async fn no_message_is_lost_when_the_broker_restarts_in_any_phase() {
     node = node.restart(Server::stop).await;
 
     let mut missing = expected;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + HAND_OVER_MAX;
     while !missing.is_empty() {
         while let Some(letter) = take(node.channel().await, DLQ).await {
             assert_eq!(*letter.properties.delivery_mode(), Some(2));
