@@ -121,9 +121,8 @@ pub(super) fn start_log(log: &LogConfig, screen: &Screen) -> anyhow::Result<Arc<
     }))
 }
 
-/// What is logged at a level, whatever it is: neither a message that a broker returned, which the AMQP client logs with its body,
-/// nor a channel that it closed, as it does when somebody asks for a queue that does not exist.
+/// What is logged at a level, whatever it is: nothing of the AMQP client, which logs messages that a broker returned with their
+/// bodies. What its errors mean is logged by whoever handles them.
 fn log_filter(level: &str) -> Result<EnvFilter, ParseError> {
-    let filter = EnvFilter::try_new(level)?.add_directive("lapin::returned_messages=off".parse()?);
-    Ok(filter.add_directive("lapin::channel=off".parse()?))
+    Ok(EnvFilter::try_new(level)?.add_directive("lapin=off".parse()?))
 }
