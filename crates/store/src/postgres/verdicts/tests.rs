@@ -86,7 +86,7 @@ async fn a_decision_reads_one_letter_by_its_id() {
             // A list of letters is joined with all months, of which the two at the ends are empty.
             let walked = if sql.contains("unnest") { "Seq Scan on dead_letter_queue_2" } else { "Seq Scan" };
             assert!(!plan.contains(walked), "{sql}: {plan}");
-            if sql.contains("from dead_letter_queue") || sql.contains("update dead_letter_queue") {
+            if sql.contains("dead_letter_queue") {
                 assert!(plan.contains("Index Scan"), "{sql}: {plan}");
                 found += 1;
             }
