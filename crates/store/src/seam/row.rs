@@ -64,8 +64,9 @@ impl<'a> Row<'a> {
         let at = self.find(name)?;
         self.next.set(at + 1);
         let raw = self.raw(at).and_then(T::read);
-        raw.map_err(|error| {
-            StoreError::Corrupt(format!("column {name} does not hold what it should: {error}"))
+        raw.map_err(|error| match error {
+            StoreError::Corrupt(why) => StoreError::Corrupt(format!("the {name} {why}")),
+            error => error,
         })
     }
 
@@ -104,7 +105,7 @@ impl<'a> Row<'a> {
 }
 
 fn unlike(wanted: &str) -> StoreError {
-    StoreError::Corrupt(format!("it is not {wanted}"))
+    StoreError::Corrupt(format!("is not {wanted}"))
 }
 
 impl<T: Cell> Cell for Option<T> {
@@ -211,7 +212,7 @@ macro_rules! named {
         impl Cell for $of {
             fn read(raw: Raw<'_>) -> Result<$of, StoreError> {
                 let name = String::read(raw)?;
-                <$of>::parse(&name).ok_or_else(|| unlike(concat!("one of ", stringify!($of))))
+                <$of>::parse(&name).ok_or_else(|| StoreError::Corrupt(format!("`{name}` is unknown")))
             }
         }
     )+};
