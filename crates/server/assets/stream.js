@@ -67,6 +67,7 @@ async function follow(stop) {
       const headers = { accept: "text/event-stream", ...(place !== null && { "last-event-id": place }) };
       const answer = await fetch("/api/v1/events", { headers, signal: cut.signal, cache: "no-store" });
       if (answer.ok) {
+        document.documentElement.dataset.listening = "";
         // Something may have happened between the making of the page and this moment.
         tell({ state: "there", kind: null });
         await read(answer.body, heard);

@@ -18,11 +18,18 @@ fn awaits_rows(browser: &Browser, wanted: u64) {
     browser.wait(&format!("{wanted} letters"), || (rows(browser) == wanted).then_some(()));
 }
 
+/// A page that has begun to hear of events: what happens from now on is news to it.
+fn listening(server: &Server, path: &str) -> Browser {
+    let browser = at(server, path, Look::DESK);
+    browser.find_one(&css("html[data-listening]"));
+    browser
+}
+
 #[test]
 fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
     let server = Server::start();
     report(&server, "order.created", 3);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.click(&css("tr[data-letter] input"));
     browser.find_one(&button("Discard 1 letter"));
     report(&server, "mail.sent", 4);
@@ -40,7 +47,7 @@ fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
 #[test]
 fn a_list_that_was_empty_can_do_everything_once_letters_come() {
     let server = Server::start();
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.see("No letter waits for a decision.");
     assert!(!browser.shows("Chosen letters"));
     report(&server, "order.created", 2);
@@ -89,7 +96,7 @@ fn clocks_are_those_of_the_reader_and_a_tap_tells_the_exact_time() {
 fn a_list_waits_while_somebody_reads_further_down() {
     let server = Server::start();
     report(&server, "order.created", 40);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.script("scrollTo(0, 900)", &json!([]));
     report(&server, "mail.sent", 1);
     browser.see("new · show");
@@ -126,7 +133,7 @@ fn a_form_that_was_refused_signs_nobody_out() {
 fn a_list_waits_while_text_is_selected_and_goes_on_by_itself() {
     let server = Server::start();
     report(&server, "order.created", 2);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.script("getSelection().selectAllChildren(document.querySelector('tr[data-letter]'))", &json!([]));
     report(&server, "mail.sent", 1);
     browser.see("new · show");
@@ -140,7 +147,7 @@ fn a_list_waits_while_text_is_selected_and_goes_on_by_itself() {
 fn a_page_that_is_paused_stays_as_it_is_until_it_goes_on() {
     let server = Server::start();
     report(&server, "order.created", 1);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.strike("p");
     browser.find_one(&button("Live: paused"));
     report(&server, "mail.sent", 1);
@@ -154,7 +161,7 @@ fn a_page_that_is_paused_stays_as_it_is_until_it_goes_on() {
 fn what_is_focused_and_unfolded_stays_so_when_the_page_changes() {
     let server = Server::start();
     report(&server, "order.created", 2);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.strike("j");
     browser.script("window.row = document.activeElement", &json!([]));
     report(&server, "mail.sent", 1);
@@ -166,7 +173,7 @@ fn what_is_focused_and_unfolded_stays_so_when_the_page_changes() {
 fn a_letter_opens_beside_the_list_and_the_address_remembers_it() {
     let server = Server::start();
     report(&server, "order.created", 3);
-    let browser = at(&server, "/letters", Look::DESK);
+    let browser = listening(&server, "/letters");
     browser.strike("jo");
     browser.find_one(&text("Why it failed").within(css("#panel")));
     assert_eq!(rows(&browser), 3, "the list never leaves");
