@@ -177,7 +177,7 @@ impl Rig {
         assert_eq!(self.decide(id, verb, at).await, Decided::Done, "{}", verb.name());
     }
 
-    /// Plans and launches a redrive of one letter in this life; nothing if it cannot be put back.
+    /// Plans and launches a redrive of one letter in this life; nothing if it cannot be redriven.
     pub async fn launch(&self, letter: LetterId, life: u32, at: Time) -> Option<RedriveId> {
         let (store, id) = (self.store(), self.run_id());
         let options = Options { pace: Pace::Unlimited, canary: 0, ..Options::default() };
@@ -203,7 +203,7 @@ impl Rig {
         matches!(launched, Launched::Done(_)).then_some(id)
     }
 
-    /// Claims a letter in this life for a redrive of its own; nothing if it cannot be put back.
+    /// Claims a letter in this life for a redrive of its own; nothing if it cannot be redriven.
     pub async fn take(&self, letter: LetterId, life: u32, at: Time) -> Option<(RedriveId, ClaimFence)> {
         let id = self.launch(letter, life, at).await?;
         let taken = self.store().take_letters(id, 1, at.plus_ms(30_000), at).await.unwrap().taken;
@@ -230,7 +230,7 @@ impl Rig {
     /// Claims a letter as `send` does, and returns the claim's fence too.
     pub async fn send_fenced(&self, letter: LetterId, step: ClaimStep, at: Time) -> (RedriveId, ClaimFence) {
         let life = self.letter(letter).await.life;
-        let (run, fence) = self.take(letter, life, at).await.expect("the letter can be put back");
+        let (run, fence) = self.take(letter, life, at).await.expect("the letter can be redriven");
         if step >= ClaimStep::Sending {
             assert!(self.begin(run, &fence, at).await);
         }

@@ -54,7 +54,7 @@ select {}
 );
 
 /// Launched, not over and with something to look after: those that send first, then the oldest. What stands still with
-/// nothing out waits for a person, and a single retry of a job looks after itself.
+/// nothing out waits for a person, and a single retry of a job needs no driver.
 pub(super) async fn unfinished(conn: &mut impl Conn, limit: usize) -> Result<Vec<Redrive>, StoreError> {
     let runs = conn.query(&UNFINISHED, binds![limit], row::read).await?;
     complete(conn, runs).await

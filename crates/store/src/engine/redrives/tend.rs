@@ -207,7 +207,7 @@ select distinct g.incident
  limit $3"
 );
 
-/// The incidents whose letters the run put back under the analysis, and which died of the same again after the fix.
+/// Returns the incidents under whose RCA the run redrove letters that died of the same cause again after the fix.
 async fn relapsed(conn: &mut impl Conn, run: &Run) -> Result<BTreeSet<IncidentId>, StoreError> {
     if run.count(Outcome::Relapsed) == 0 {
         return Ok(BTreeSet::new());
