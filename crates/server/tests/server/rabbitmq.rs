@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lapin::options::{
-    BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
+    QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -258,6 +259,35 @@ async fn a_message_that_the_broker_dead_lettered_is_redriven_to_its_queue() {
     assert_eq!(shop.count().await, 1);
     let letter = shop.letter().await;
     assert_eq!((&letter["life"], &letter["status"]), (&json!(2), &json!("pending")), "{letter}");
+    shop.app.check().await;
+}
+
+/// A consumer that reports nothing back proves nothing: silence counts once it took the message, and only as assumed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_without_a_receipt_is_assumed_after_the_quiet_window() {
+    let shop = Shop::open().await;
+    let channel = shop.channel().await;
+    native_queue(&channel).await;
+    publish(&channel, "invoices", "invoice-1", "{}").await;
+    reject_one(&channel).await;
+    let letter = shop.letter().await;
+    let run = shop.redrive(letter["id"].as_str().unwrap()).await;
+    for _ in 0..5 {
+        drive(&shop.app).await;
+        shop.app.pass(600_000);
+    }
+    let state = shop.app.get(&run).await.expect(200);
+    assert_eq!((&state["letters"]["sent"], &state["letters"]["assumed"]), (&json!(1), &json!(0)), "{state}");
+    let (options, none) = (BasicConsumeOptions { no_ack: true, ..Default::default() }, FieldTable::default());
+    let _consumer = channel.basic_consume("invoices".into(), "plain".into(), options, none).await.unwrap();
+    until("silence is not taken for success", async || {
+        drive(&shop.app).await;
+        shop.app.pass(60_000);
+        shop.app.get(&run).await.expect(200)["letters"]["assumed"] == 1
+    })
+    .await;
+    let listed = shop.app.get(&format!("{run}/letters")).await.expect(200);
+    assert_eq!(listed["items"][0]["evidence"], "quiet_window", "{listed}");
     shop.app.check().await;
 }
 
