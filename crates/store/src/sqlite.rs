@@ -26,20 +26,14 @@ mod retention;
 mod rows;
 mod scan;
 mod seam;
-mod series;
-mod sources;
-mod stats;
-mod suggest;
 mod transfer;
 mod trash;
-mod tries;
 mod verdicts;
 mod words;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
@@ -52,9 +46,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::vtab::array;
 use tokio::sync::watch;
 
-use crate::audit::{Actor, AuditEntry, AuditQuery};
+use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Operation};
 use crate::engine;
+use crate::engine::numbers::RECOUNT_MAX;
+use crate::engine::replays::Rounds;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
@@ -65,16 +61,13 @@ use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::seam::ready;
-use crate::search::{BodyIndex, SuggestKey, Suggestion};
-use crate::series::{Line, SeriesQuery};
-use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+use crate::search::BodyIndex;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
 use numbers::Numbers;
 use readers::Readers;
-use replays::Rounds;
 use writer::{Surroundings, Writer};
 
 /// What a store is for; the two never share a file.
@@ -170,9 +163,6 @@ impl SqliteStore {
     }
 }
 
-/// A recount sees every row of every table; ten million letters take minutes.
-const RECOUNT_MAX: Duration = Duration::from_secs(600);
-
 /// Letters whose packing is quicker than handing it to another thread.
 const PREPARE_INLINE_MAX: usize = 8;
 
@@ -223,27 +213,6 @@ impl Store for SqliteStore {
 
     async fn original(&self, letter: LetterId, life: Option<u32>) -> Result<Option<Original>, StoreError> {
         self.readers.read(move |conn| letters::original(conn, letter, life)).await
-    }
-
-    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
-        self.readers.read(move |conn| stats::stats(conn, of)).await
-    }
-
-    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError> {
-        self.readers.read_within(RECOUNT_MAX, move |conn| stats::ledger(conn, by)).await
-    }
-
-    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
-        self.readers.read(move |conn| series::lines(conn, &query)).await
-    }
-
-    async fn suggest(
-        &self,
-        key: SuggestKey,
-        prefix: String,
-        limit: usize,
-    ) -> Result<Vec<Suggestion>, StoreError> {
-        self.readers.read(move |conn| suggest::suggest(conn, key, &prefix, limit)).await
     }
 
     async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError> {
@@ -305,10 +274,6 @@ impl Store for SqliteStore {
         Ok(operation)
     }
 
-    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
-        self.readers.read(move |conn| audit::page(conn, &query)).await
-    }
-
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         self.readers.read(move |conn| events::after(conn, after, limit)).await
     }
@@ -319,10 +284,6 @@ impl Store for SqliteStore {
 
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
         self.writer.write(1, move |write| events::prune(write, keep)).await
-    }
-
-    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
-        self.writer.write(1, move |write| series::prune(write, before)).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

@@ -1,7 +1,5 @@
 //! Incidents: opened with their first letter, and added up as letters move.
 
-mod cause;
-
 use std::collections::{BTreeMap, HashMap};
 
 use futures_util::future::try_join;
@@ -20,8 +18,6 @@ use super::filter::IS_IN_USE;
 use super::writer::Write;
 use crate::StoreError;
 use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
-
-pub(super) use cause::letter_causes;
 
 /// The first letter of a fingerprint.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use super::leader::Leader;
 use super::migrate;
 use super::months::Months;
 use super::readers::Readers;
-use super::replays::Rounds;
+use crate::engine::replays::Rounds;
 use super::writer::{Surroundings, Write, Writer};
 use crate::StoreError;
 use crate::entropy::Entropy;

@@ -22,7 +22,6 @@ use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
 use super::failure::{Kind, kind_of};
-use super::holds;
 use super::holds::standing::{Arrived, catch};
 use super::incidents::Opening;
 use super::insert::{NewAttempt, add_attempts, find_or_open};
@@ -32,6 +31,7 @@ use super::writer::Write;
 use super::{PostgresStore, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::holds::add_imported;
 use crate::job::SOURCE;
 use crate::transfer::{Exported, Import, Imported};
 
@@ -168,7 +168,7 @@ async fn put_in(
         .iter()
         .filter_map(|packed| Some((packed.letter().id, packed.letter().hold.as_ref()?)))
         .collect();
-    holds::imported(write, &held).await?;
+    add_imported(write, &held).await?;
     stored::add_lives(write, created).await?;
     let attempts: Vec<NewAttempt<'_>> = created.iter().flat_map(|packed| attempts(packed)).collect();
     add_attempts(&write.conn, &attempts).await?;

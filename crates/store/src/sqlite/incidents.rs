@@ -1,7 +1,5 @@
 //! Incidents: opened with their first letter, and added up as letters move.
 
-mod cause;
-
 use std::collections::HashMap;
 
 use lazaret_core::class::ErrorClass;
@@ -18,8 +16,6 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
 use crate::seam::ready;
-
-pub(super) use cause::letter_cause;
 
 /// The first letter of a fingerprint.
 pub(super) struct Opening<'a> {

@@ -5,20 +5,30 @@ use std::future;
 
 use futures_util::future::BoxFuture;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, OperationId, RedriveId};
+use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
+use lazaret_core::job::reenqueue::Override;
+use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Statement, params_from_iter};
 
 use super::SqliteStore;
+use super::jobs::follow::{Retried, job_of, retry};
+use super::redrives::doors;
 use super::writer::Write;
-use super::{audit, events, holds, incidents, operations, redrives};
-use crate::StoreError;
-use crate::audit::NewEntry;
-use crate::decision::{Decision, Operation};
-use crate::engine::operations::{DeathKey, FrozenChunk};
+use super::{audit, events, holds, incidents, operations, redrives, replays, verdicts};
+use crate::audit::{Actor, NewEntry};
+use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
+use crate::engine::redrives::row::Run;
+use crate::engine::replays::{Candidate, Rounds};
+use crate::engine::verdicts::Mark;
 use crate::event::NewEvent;
+use crate::moves::Move;
+use crate::page::Total;
+use crate::replay::ReplayQuery;
 use crate::seam::{Backend, Conn, Dialect, Lane, Query, Row, Sql, Tx, Value, View, ready};
+use crate::{Store, StoreError};
 
 /// Runs a statement and reads its rows to the end: one that returns what it changed has changed it all only then.
 fn rows<T>(
@@ -28,12 +38,37 @@ fn rows<T>(
     read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(params_from_iter(binds))?;
     let mut found = Vec::new();
+    read_into(&mut found, &mut statement, binds, &read)?;
+    Ok(found)
+}
+
+/// Runs a statement for each of these rows of values.
+fn rows_each<T>(
+    conn: &Connection,
+    sql: &str,
+    rows: &[Vec<Value<'_>>],
+    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(rows.len());
+    for binds in rows {
+        read_into(&mut found, &mut statement, binds, &read)?;
+    }
+    Ok(found)
+}
+
+fn read_into<T>(
+    found: &mut Vec<T>,
+    statement: &mut Statement<'_>,
+    binds: &[Value<'_>],
+    read: &impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<(), StoreError> {
+    let mut rows = statement.query(params_from_iter(binds))?;
     while let Some(row) = rows.next()? {
         found.push(read(&Row::of_sqlite(row))?);
     }
-    Ok(found)
+    Ok(())
 }
 
 fn execute<'b>(
@@ -81,6 +116,41 @@ impl Conn for Connection {
         rows: &[Vec<Value<'_>>],
     ) -> impl Future<Output = Result<u64, StoreError>> + Send {
         future::ready(execute(self, sql.sqlite, rows.iter().map(Vec::as_slice)))
+    }
+
+    fn query_rows<T: Send>(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
+    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
+        future::ready(rows_each(self, sql.sqlite, rows, read))
+    }
+
+    fn execute_rows(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        self.execute_each(sql, rows)
+    }
+
+    fn replay_candidates(
+        &mut self,
+        query: &ReplayQuery,
+        between: (Option<DeathKey>, Option<DeathKey>),
+        rows: usize,
+    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send {
+        future::ready(replays::candidates(self, query, between, rows))
+    }
+
+    fn match_content(
+        &mut self,
+        filter: &Filter,
+        candidates: &[Candidate],
+        limit: usize,
+    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send {
+        future::ready(replays::match_content(self, filter, candidates, limit))
     }
 
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -132,6 +202,41 @@ impl Conn for Write {
         rows: &[Vec<Value<'_>>],
     ) -> impl Future<Output = Result<u64, StoreError>> + Send {
         self.conn.execute_each(sql, rows)
+    }
+
+    fn query_rows<T: Send>(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
+    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
+        self.conn.query_rows(sql, rows, read)
+    }
+
+    fn execute_rows(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        self.conn.execute_each(sql, rows)
+    }
+
+    fn replay_candidates(
+        &mut self,
+        query: &ReplayQuery,
+        between: (Option<DeathKey>, Option<DeathKey>),
+        rows: usize,
+    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send {
+        self.conn.replay_candidates(query, between, rows)
+    }
+
+    fn match_content(
+        &mut self,
+        filter: &Filter,
+        candidates: &[Candidate],
+        limit: usize,
+    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send {
+        self.conn.match_content(filter, candidates, limit)
     }
 
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -192,8 +297,109 @@ impl Tx for Write {
         future::ready(operations::decide_chunk(self, operation, decision))
     }
 
+    fn apply(
+        &mut self,
+        letter: LetterId,
+        action: Action,
+        mark: Mark<'_>,
+        at: Time,
+    ) -> impl Future<Output = Result<Decided, StoreError>> + Send {
+        future::ready(verdicts::apply(self, letter, action, mark, at))
+    }
+
+    fn confirm(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        to: Outcome,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(redrives::confirm_one(self, (run, letter), to, evidence, (by, at)))
+    }
+
+    fn unclaim(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(redrives::unclaim_one(self, (run, letter), evidence, (by, at)))
+    }
+
+    fn job_of(&mut self, letter: LetterId) -> impl Future<Output = Result<Option<JobId>, StoreError>> + Send {
+        future::ready(job_of(self, letter))
+    }
+
+    async fn lock_jobs_of(&mut self, _: &[LetterId]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn retry_job(
+        &mut self,
+        letter: LetterId,
+        with: &Override,
+        at: Time,
+    ) -> Result<(Decided, Option<JobId>), StoreError> {
+        let Retried { decided, job } = retry(self, letter, with, at)?;
+        Ok((decided, job))
+    }
+
+    fn record_replays(
+        &mut self,
+        rule: &str,
+        letters: Vec<LetterId>,
+        by: &Actor,
+        at: Time,
+    ) -> impl Future<Output = Result<RedriveId, StoreError>> + Send {
+        future::ready(doors::record_replays(self, rule, &letters, by, at))
+    }
+
+    fn note_move(&mut self, moved: Move) {
+        self.tally.note(moved);
+    }
+
+    fn lock_standing(
+        &mut self,
+        letter: LetterId,
+    ) -> impl Future<Output = Result<Option<Standing>, StoreError>> + Send {
+        future::ready(verdicts::standing(&self.conn, letter))
+    }
+
+    async fn lock_live(&mut self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+        Ok(letters.to_vec())
+    }
+
+    fn find_to_hold(
+        &mut self,
+        filter: &Filter,
+        held_at: Time,
+        last: Option<DeathKey>,
+    ) -> impl Future<Output = Result<MatchingChunk, StoreError>> + Send {
+        future::ready(operations::find_to_hold(&self.conn, filter, held_at, last))
+    }
+
+    fn count_held(&mut self, hold: HoldId, by: i64) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(holds::count(self, hold, by))
+    }
+
+    fn end_hold(
+        &mut self,
+        hold: HoldId,
+        decision: &Decision,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(holds::end(self, hold, decision))
+    }
+
+    fn standing_holds_changed(&mut self) {
+        self.standing.change();
+    }
+
     fn end_placing(&mut self, id: OperationId) -> impl Future<Output = Result<(), StoreError>> + Send {
-        future::ready(holds::placed(self, id))
+        future::ready(holds::end_placing(self, id))
     }
 
     fn refuse_chunk(
@@ -244,5 +450,18 @@ impl Backend for SqliteStore {
             View::Newest | View::Snapshot => self.readers.read(run).await,
             View::Within(max) => self.readers.read_within(max, run).await,
         }
+    }
+
+    async fn count_created_by(&self, filter: Filter, at: Time, _: u64) -> Result<u64, StoreError> {
+        let (Total::Exact(letters) | Total::AtLeast(letters)) = self.count(filter, at).await?;
+        Ok(letters)
+    }
+
+    fn rounds(&self) -> &Rounds {
+        &self.rounds
+    }
+
+    fn after_decision(&self, verb: Verb) {
+        self.rounds.after(verb);
     }
 }
