@@ -352,7 +352,7 @@ mod tests {
     use lazaret_store::audit::Actor;
     use lazaret_store::hold::{HoldOn, HoldState, NewHold};
     use lazaret_store::sqlite::{Mode, SqliteStore};
-    use lazaret_store::{JobStore, RedriveStore, RetentionStore, Store};
+    use lazaret_store::{AuditLog, Holds, JobStore, Store};
 
     use super::*;
     use crate::access::Role;

@@ -1,7 +1,36 @@
 //! The audit log: one entry per decision, with who, why, on what and how many.
 
+use async_trait::async_trait;
 use lazaret_core::id::{AuditId, IncidentId, LetterId, OperationId, RedriveId};
 use lazaret_core::time::Time;
+
+use crate::StoreError;
+
+/// The hash by which an entry is linked to the one before it.
+pub type Link = [u8; 32];
+
+/// What a store does for the audit log. Every `Store` is one.
+#[async_trait]
+pub trait AuditLog: Send + Sync {
+    /// The audit log, newest first, before a position.
+    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
+
+    /// Puts an act on record that changes nothing here. Whether the letter is there is not asked.
+    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError>;
+
+    /// The oldest audit entries that are not linked yet, and the link of the one before them.
+    async fn unlinked_audit(&self, limit: usize) -> Result<(Option<Link>, Vec<AuditEntry>), StoreError>;
+
+    /// Writes links down, in the order of positions; nothing is written if another instance did already.
+    async fn link_audit(&self, links: Vec<(u64, Link)>) -> Result<bool, StoreError>;
+
+    /// Entries after a position in order, with their links where they have one.
+    async fn audit_links(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(AuditEntry, Option<Link>)>, StoreError>;
+}
 
 /// Who decides, for the audit log.
 #[derive(Clone, PartialEq, Eq, Debug)]

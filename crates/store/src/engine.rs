@@ -2,13 +2,22 @@
 
 mod access;
 pub(crate) mod archive;
+mod audit;
 pub(crate) mod decisions;
+pub(crate) mod dimension;
+pub(crate) mod holds;
 pub(crate) mod incidents;
 pub(crate) mod letters;
+pub(crate) mod numbers;
 pub(crate) mod operations;
+pub(crate) mod queues;
 pub(crate) mod redrives;
+pub(crate) mod regroup;
+pub(crate) mod replays;
 mod sessions;
+pub(crate) mod sources;
 mod tokens;
+pub(crate) mod verdicts;
 mod workers;
 
 #[cfg(feature = "testing")]
@@ -16,11 +25,13 @@ use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 18] = [
+pub(crate) const TABLES: [Table; 22] = [
     archive::files::FILES,
     archive::index::ARCHIVE,
     archive::index::FILE_ROWS,
     archive::late::LATE,
+    audit::AUDIT,
+    holds::HOLDS,
     incidents::FIXES,
     incidents::INCIDENTS,
     incidents::RCAS,
@@ -29,10 +40,12 @@ pub(crate) const TABLES: [Table; 18] = [
     letters::LETTERS,
     letters::LIVES,
     operations::OPERATIONS,
+    queues::QUEUES,
     redrives::EDITS,
     redrives::row::REDRIVES,
     redrives::row::REDRIVE_LETTERS,
     sessions::SESSIONS,
+    sources::TRIES,
     tokens::TOKENS,
     workers::WORKERS,
 ];

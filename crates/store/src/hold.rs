@@ -3,10 +3,12 @@
 //! A letter may be under several holds; it is free when the last of them is gone. `dead_letter_queue.held_at` and its
 //! neighbours, which every removing statement asks, tell of the oldest of them.
 
+use async_trait::async_trait;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{HoldId, LetterId};
 use lazaret_core::time::Time;
 
+use crate::StoreError;
 use crate::audit::Actor;
 
 /// A hold that is to be placed.
@@ -89,4 +91,49 @@ impl HoldState {
     pub fn parse(text: &str) -> Option<HoldState> {
         HoldState::ALL.into_iter().find(|state| state.name() == text)
     }
+}
+
+/// What a store does for holds. Every `Store` is one.
+#[async_trait]
+pub trait Holds: Send + Sync {
+    /// Places a hold. One on a letter is complete at once; of another the letters are counted and the hold is in force,
+    /// and `work_hold` marks them.
+    async fn place_hold(&self, hold: NewHold) -> Result<HoldPlaced, StoreError>;
+
+    /// Marks or frees the next letters of a hold; true while there are more. One whose time is over by then is ended
+    /// first.
+    async fn work_hold(&self, id: HoldId, at: Time) -> Result<bool, StoreError>;
+
+    /// Ends a hold; `work_hold` frees its letters. False if there is none, or it ended before.
+    async fn release_hold(
+        &self,
+        id: HoldId,
+        reason: Option<String>,
+        by: Actor,
+        at: Time,
+    ) -> Result<bool, StoreError>;
+
+    /// Holds that end by themselves by then, and those that have letters left to mark or free.
+    async fn due_holds(&self, at: Time) -> Result<Vec<HoldRecord>, StoreError>;
+
+    /// Holds, the last placed first, behind an id; those that ended only when asked for.
+    async fn holds(
+        &self,
+        before: Option<HoldId>,
+        ended: bool,
+        limit: usize,
+    ) -> Result<Vec<HoldRecord>, StoreError>;
+
+    async fn hold(&self, id: HoldId) -> Result<Option<HoldRecord>, StoreError>;
+
+    /// Letters under a hold, by id, behind one.
+    async fn hold_letters(
+        &self,
+        id: HoldId,
+        after: Option<LetterId>,
+        limit: usize,
+    ) -> Result<Vec<LetterId>, StoreError>;
+
+    /// The holds that a letter is under, oldest first.
+    async fn holds_of(&self, letter: LetterId) -> Result<Vec<HoldRecord>, StoreError>;
 }

@@ -2,7 +2,7 @@
 //! what died. One method is one commit; times and ids are bound in.
 
 use async_trait::async_trait;
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::time::Time;
@@ -11,7 +11,6 @@ use crate::StoreError;
 use crate::audit::Actor;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::page::LetterHistory;
-use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
 
 /// What a store does for jobs. Every `Store` is one.
 #[async_trait]
@@ -72,16 +71,4 @@ pub trait JobStore: Send + Sync {
 
     /// Jobs that a worker holds.
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError>;
-
-    /// Letters that a rule may put back now, the longest dead first.
-    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError>;
-
-    /// Puts letters back by a rule, large ones in several commits; the outcomes come in order.
-    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError>;
-
-    /// What is known of all rules that did something or were switched, by name.
-    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError>;
-
-    /// Switches a rule on or off whatever the configuration says, and writes the audit entry.
-    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError>;
 }

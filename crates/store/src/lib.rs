@@ -46,13 +46,18 @@ pub mod worker;
 
 pub use access::Access;
 pub use archive::Archive;
+pub use audit::AuditLog;
 pub use copy::CopyStore;
 pub use decision::Operations;
 pub use error::{DAMAGED_HINT, StoreError};
+pub use hold::Holds;
 pub use incident::Incidents;
 pub use job_store::JobStore;
 pub use redrive_store::{RedriveStore, Redrives};
+pub use regroup::Regroupings;
+pub use replay::Replays;
 pub use retention_store::RetentionStore;
 pub use source_store::SourceStore;
+pub use stats::Numbers;
 pub use store::Store;
 pub use worker::Workers;

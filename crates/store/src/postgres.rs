@@ -35,14 +35,9 @@ mod retention;
 mod rows;
 mod scan;
 mod seam;
-mod series;
 mod session;
-mod sources;
-mod stats;
-mod suggest;
 mod transfer;
 mod trash;
-mod tries;
 mod verdicts;
 mod writer;
 
@@ -57,18 +52,17 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use tokio::sync::watch;
 
-use crate::audit::{Actor, AuditEntry, AuditQuery};
+use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::numbers::RECOUNT_MAX;
+use crate::engine::replays::Rounds;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
-use crate::search::{BodyIndex, SuggestKey, Suggestion};
-use crate::series::{Line, SeriesQuery};
+use crate::search::BodyIndex;
 use crate::sqlite::Mode;
-use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use changes::{Changes, Listener};
@@ -77,7 +71,6 @@ use insert::Incoming;
 use leader::Leader;
 use months::Months;
 use readers::Readers;
-use replays::Rounds;
 use writer::Writer;
 
 pub use opening::Timeouts;
@@ -98,9 +91,6 @@ pub struct PostgresStore {
     health: Arc<WriteHealth>,
     mode: Mode,
 }
-
-/// A recount sees every row of every table; ten million letters take minutes.
-const RECOUNT_MAX: Duration = Duration::from_secs(600);
 
 /// Letters whose packing is quicker than handing it to another thread.
 const PREPARE_INLINE_MAX: usize = 8;
@@ -164,33 +154,6 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
-        self.readers.snapshot(of, |conn, asked| Box::pin(stats::stats(conn, *asked))).await
-    }
-
-    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError> {
-        self.readers
-            .snapshot_within(RECOUNT_MAX, by, |conn, asked| Box::pin(stats::ledger(conn, *asked)))
-            .await
-    }
-
-    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
-        self.readers.snapshot(query, |conn, asked| Box::pin(series::lines(conn, asked))).await
-    }
-
-    async fn suggest(
-        &self,
-        key: SuggestKey,
-        prefix: String,
-        limit: usize,
-    ) -> Result<Vec<Suggestion>, StoreError> {
-        self.readers
-            .snapshot((key, prefix, limit), |conn, asked| {
-                Box::pin(suggest::suggest(conn, asked.0, &asked.1, asked.2))
-            })
-            .await
-    }
-
     async fn refill_extracts(&self, letters: usize) -> Result<bool, StoreError> {
         refill::refill(self, letters).await
     }
@@ -205,31 +168,6 @@ impl Store for PostgresStore {
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
         self.readers.snapshot((), |conn, _| Box::pin(bodies::state(conn))).await
-    }
-
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
-        let seen = self.regrouped().await?;
-        // Asked every few seconds: only setting out is worth a write.
-        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
-            return Ok(seen);
-        }
-        self.writer
-            .write_alone(1, (revision, at), |write, asked| Box::pin(regroup::begin(write, &asked.0, asked.1)))
-            .await
-    }
-
-    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.snapshot((), |conn, _| Box::pin(regroup::seen(conn))).await
-    }
-
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
-        self.readers.snapshot(lives, |conn, asked| Box::pin(regroup::old(conn, *asked))).await
-    }
-
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
-        self.writer
-            .write_alone(batch.lives.len(), batch, |write, asked| Box::pin(regroup::regroup(write, asked)))
-            .await
     }
 
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {
@@ -258,10 +196,6 @@ impl Store for PostgresStore {
         self.committed.all()
     }
 
-    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
-        self.readers.read(query, |conn, query| Box::pin(audit::page(conn, query))).await
-    }
-
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         self.readers.read((after, limit), |conn, asked| Box::pin(events::after(conn, asked.0, asked.1))).await
     }
@@ -272,10 +206,6 @@ impl Store for PostgresStore {
 
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
         self.writer.write_long(1, keep, |write, asked| Box::pin(events::prune(write, *asked))).await
-    }
-
-    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
-        self.writer.write_long(1, before, |write, asked| Box::pin(series::prune(write, *asked))).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

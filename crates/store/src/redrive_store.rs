@@ -1,5 +1,4 @@
-//! The second half of the seam: analyses, redrives, edits and the chain of the audit log. One method is one commit, times
-//! and ids are bound in.
+//! What stores do for redrives: plans, runs, edits. One method is one commit, times and ids are bound in.
 
 use async_trait::async_trait;
 use lazaret_core::id::{LetterId, RedriveId};
@@ -7,7 +6,7 @@ use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
-use crate::audit::{Act, Actor, AuditEntry};
+use crate::audit::Actor;
 use crate::claim::ClaimFence;
 use crate::redrive::{
     ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, NewRedrive, Next,
@@ -24,12 +23,6 @@ pub trait RedriveStore: Send + Sync {
     /// Takes down one chunk of a redrive's list: pending letters captured before it was opened that match its filter.
     /// True once the list is complete.
     async fn freeze_redrive(&self, id: RedriveId) -> Result<bool, StoreError>;
-
-    /// A live letter as the gate sees it.
-    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError>;
-
-    /// What a plan shows of a complete list; reads only.
-    async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError>;
 
     /// Takes the next letters of a run, as many as its pace allows and at most `limit`: heads of lanes in the order of the
     /// run, canaries only while it is in `canary`. Jobs are put back in the same commit. A letter in another state or
@@ -58,6 +51,16 @@ pub trait RedriveStore: Send + Sync {
         outcomes: Vec<(ClaimFence, SendOutcome)>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError>;
+}
+
+/// What a store does for plans and runs, and for who looks at them. Every `Store` is one.
+#[async_trait]
+pub trait Redrives: Send + Sync {
+    /// A live letter as the gate sees it.
+    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError>;
+
+    /// What a plan shows of a complete list; reads only.
+    async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError>;
 
     /// Claims of all runs whose lease is over, oldest first.
     async fn expired_claims(&self, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError>;
@@ -84,26 +87,6 @@ pub trait RedriveStore: Send + Sync {
     /// Resolves a letter by what its subscriber says: one that is out, or one that is pending, in the name of its source.
     async fn prove(&self, proof: Proof) -> Result<Proved, StoreError>;
 
-    /// Puts an act on record that changes nothing here. Whether the letter is there is not asked.
-    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError>;
-
-    /// The oldest audit entries that are not linked yet, and the link of the one before them.
-    async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError>;
-
-    /// Writes links down, in the order of positions; nothing is written if another instance did already.
-    async fn link_audit(&self, links: Vec<(u64, [u8; 32])>) -> Result<bool, StoreError>;
-
-    /// Entries after a position in order, with their links where they have one.
-    async fn audit_links(
-        &self,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(AuditEntry, Option<[u8; 32]>)>, StoreError>;
-}
-
-/// What a store does for plans and runs, and for who looks at them. Every `Store` is one.
-#[async_trait]
-pub trait Redrives: Send + Sync {
     /// The groups of a list, in the order in which they were met, each with its cause as it stands now.
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError>;
 

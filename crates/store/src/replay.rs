@@ -1,11 +1,15 @@
 //! Replays: letters that a standing rule puts back by itself, each at most so many times.
 
+use async_trait::async_trait;
 use lazaret_core::class::Category;
 use lazaret_core::filter::Filter;
 use lazaret_core::gate::Shut;
 use lazaret_core::id::LetterId;
 use lazaret_core::lifecycle::Refused;
 use lazaret_core::time::Time;
+
+use crate::StoreError;
+use crate::audit::Actor;
 
 /// Asks for letters that a rule may put back now.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,4 +57,20 @@ pub struct RuleRecord {
     pub switched: Option<bool>,
     pub replayed: u64,
     pub last_at: Option<Time>,
+}
+
+/// What a store does for replay rules. Every `Store` is one.
+#[async_trait]
+pub trait Replays: Send + Sync {
+    /// Letters that a rule may put back now, the longest dead first.
+    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError>;
+
+    /// Puts letters back by a rule, large ones in several commits; the outcomes come in order.
+    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError>;
+
+    /// What is known of all rules that did something or were switched, by name.
+    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError>;
+
+    /// Switches a rule on or off whatever the configuration says, and writes the audit entry.
+    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError>;
 }

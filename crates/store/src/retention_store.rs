@@ -1,14 +1,11 @@
-//! The third part of the seam: limits, the archive and holds. One method is one commit, times and ids are bound in.
+//! What stores do for retention: limits, and letters on their way into the archive and back. One method is one commit, times and ids are bound in.
 
 use async_trait::async_trait;
-use lazaret_core::id::{FileId, HoldId, LetterId};
-use lazaret_core::time::Time;
+use lazaret_core::id::FileId;
 
 use crate::StoreError;
 use crate::archive::{ArchivePage, ArchiveQuery, Entry, ShelvedRow};
-use crate::audit::Actor;
 use crate::decision::{Decided, Decision};
-use crate::hold::{HoldPlaced, HoldRecord, NewHold};
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -44,45 +41,4 @@ pub trait RetentionStore: Send + Sync {
         entry: Entry,
         decision: Decision,
     ) -> Result<Decided, StoreError>;
-
-    /// Places a hold. One on a letter is complete at once; of another the letters are counted and the hold is in force,
-    /// and `work_hold` marks them.
-    async fn place_hold(&self, hold: NewHold) -> Result<HoldPlaced, StoreError>;
-
-    /// Marks or frees the next letters of a hold; true while there are more. One whose time is over by then is ended
-    /// first.
-    async fn work_hold(&self, id: HoldId, at: Time) -> Result<bool, StoreError>;
-
-    /// Ends a hold; `work_hold` frees its letters. False if there is none, or it ended before.
-    async fn release_hold(
-        &self,
-        id: HoldId,
-        reason: Option<String>,
-        by: Actor,
-        at: Time,
-    ) -> Result<bool, StoreError>;
-
-    /// Holds that end by themselves by then, and those that have letters left to mark or free.
-    async fn due_holds(&self, at: Time) -> Result<Vec<HoldRecord>, StoreError>;
-
-    /// Holds, the last placed first, behind an id; those that ended only when asked for.
-    async fn holds(
-        &self,
-        before: Option<HoldId>,
-        ended: bool,
-        limit: usize,
-    ) -> Result<Vec<HoldRecord>, StoreError>;
-
-    async fn hold(&self, id: HoldId) -> Result<Option<HoldRecord>, StoreError>;
-
-    /// Letters under a hold, by id, behind one.
-    async fn hold_letters(
-        &self,
-        id: HoldId,
-        after: Option<LetterId>,
-        limit: usize,
-    ) -> Result<Vec<LetterId>, StoreError>;
-
-    /// The holds that a letter is under, oldest first.
-    async fn holds_of(&self, letter: LetterId) -> Result<Vec<HoldRecord>, StoreError>;
 }

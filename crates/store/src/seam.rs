@@ -3,6 +3,7 @@
 //! Operations are `async fn`s over `Conn` and `Tx`. On PostgreSQL their futures wait for the server; on SQLite every one is
 //! ready at once, and the writer's thread polls it a single time. So an operation awaits nothing but the seam.
 
+mod on_conn;
 pub(crate) mod row;
 pub(crate) mod sql;
 pub(crate) mod table;
@@ -15,16 +16,26 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{IncidentId, LetterId, OperationId, RedriveId};
+use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
+use lazaret_core::job::reenqueue::Override;
+use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::{Act, Actor, NewEntry};
-use crate::decision::{Decision, Operation};
-use crate::engine::operations::{DeathKey, FrozenChunk};
+use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::dimension::Counted;
+use crate::engine::incidents::Opening;
+use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
+use crate::engine::redrives::row::Run;
+use crate::engine::replays::{Candidate, Rounds};
+use crate::engine::verdicts::Mark;
 use crate::event::NewEvent;
+use crate::moves::Move;
+use crate::replay::ReplayQuery;
 
+pub(crate) use on_conn::OnConn;
 pub(crate) use row::{Cell, Raw, Row};
 pub(crate) use sql::{Dialect, Query, Sql, sql};
 pub(crate) use table::{Table, table};
@@ -61,6 +72,22 @@ pub(crate) trait Conn: Send {
         rows: &[Vec<Value<'_>>],
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
+    /// Runs a statement for many rows of values and reads what it returns for all of them. SQLite runs it once for each row,
+    /// in order; PostgreSQL once, with a list for each column, which the statement takes apart by `unnest`.
+    fn query_rows<T: Send>(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
+    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send;
+
+    /// Runs a statement for many rows of values, as `query_rows` does; returns how many rows were changed in all.
+    fn execute_rows(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
     /// The text as the database gives it back.
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str>;
 
@@ -72,6 +99,24 @@ pub(crate) trait Conn: Send {
         id: IncidentId,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<[Option<String>; 6]>, StoreError>> + Send;
+
+    /// Finds letters that a replay rule has not put back as often as it may, behind a place and up to another, in the order of
+    /// their deaths.
+    fn replay_candidates(
+        &mut self,
+        query: &ReplayQuery,
+        between: (Option<DeathKey>, Option<DeathKey>),
+        rows: usize,
+    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send;
+
+    /// The first candidates whose content is what the filter asks for, and how many were looked at for it: until there are
+    /// enough, or the time is over.
+    fn match_content(
+        &mut self,
+        filter: &Filter,
+        candidates: &[Candidate],
+        limit: usize,
+    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send;
 
     /// Runs a statement and reads its first row, if there is one.
     fn query_opt<T: Send>(
@@ -141,6 +186,110 @@ pub(crate) trait Tx: Conn {
         operation: &Operation,
         decision: &Decision,
     ) -> impl Future<Output = Result<(u64, u64), StoreError>> + Send;
+
+    /// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
+    fn apply(
+        &mut self,
+        letter: LetterId,
+        action: Action,
+        mark: Mark<'_>,
+        at: Time,
+    ) -> impl Future<Output = Result<Decided, StoreError>> + Send;
+
+    /// Resolves a locked letter that a run has out, by evidence or a person's word.
+    fn confirm(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        to: Outcome,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Takes a locked letter back of which a person says that it was not sent: it is pending again.
+    fn unclaim(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The job of a live letter. Letters that are no job's have none, even if a report gave them the name of our source.
+    fn job_of(&mut self, letter: LetterId) -> impl Future<Output = Result<Option<JobId>, StoreError>> + Send;
+
+    /// Locks the jobs of letters until the commit; asked before the letters are locked.
+    fn lock_jobs_of(&mut self, letters: &[LetterId]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Puts the job of a pending letter back into its queue, and the letter goes out with it; says what was decided, and the
+    /// job. The caller adds the event.
+    fn retry_job(
+        &mut self,
+        letter: LetterId,
+        with: &Override,
+        at: Time,
+    ) -> impl Future<Output = Result<(Decided, Option<JobId>), StoreError>> + Send;
+
+    /// Records that letters were put back with their jobs by a replay rule; returns the redrive.
+    fn record_replays(
+        &mut self,
+        rule: &str,
+        letters: Vec<LetterId>,
+        by: &Actor,
+        at: Time,
+    ) -> impl Future<Output = Result<RedriveId, StoreError>> + Send;
+
+    /// Counts a move for whoever watches this instance, if it is committed.
+    fn note_move(&mut self, moved: Move);
+
+    /// Opens an incident together with its fingerprint, and adds the event.
+    fn open_incident(&mut self, opening: &Opening<'_>)
+    -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Opens an incident whose fingerprint is there already and is pointed to it by the caller, and adds the event.
+    fn open_unpointed_incident(
+        &mut self,
+        opening: &Opening<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Counts a letter under another fingerprint from now on.
+    fn count_regrouped(&mut self, letter: &Counted, old: &str, new: &str, captured_at: Time, at: Time);
+
+    /// Locks a live or archived letter until the commit and returns its standing; that of a deleted one is only read.
+    fn lock_standing(
+        &mut self,
+        letter: LetterId,
+    ) -> impl Future<Output = Result<Option<Standing>, StoreError>> + Send;
+
+    /// Locks live letters until the commit, in the order of their ids; returns those that are there.
+    fn lock_live(
+        &mut self,
+        letters: &[LetterId],
+    ) -> impl Future<Output = Result<Vec<LetterId>, StoreError>> + Send;
+
+    /// Finds the next letters for a standing hold behind a place, as many as are marked at once. When they were captured is
+    /// not asked: one may have been stored before the hold was placed and say a later time.
+    fn find_to_hold(
+        &mut self,
+        filter: &Filter,
+        held_at: Time,
+        last: Option<DeathKey>,
+    ) -> impl Future<Output = Result<MatchingChunk, StoreError>> + Send;
+
+    /// Adds to the number of letters under a hold.
+    fn count_held(&mut self, hold: HoldId, by: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Ends a hold that was on one letter, which is free. Who ended it before stays who ended it.
+    fn end_hold(
+        &mut self,
+        hold: HoldId,
+        decision: &Decision,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Notes that this transaction places or ends a standing hold.
+    fn standing_holds_changed(&mut self);
 
     /// The hold that an operation placed is on all its letters.
     fn end_placing(&mut self, id: OperationId) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -235,6 +384,20 @@ pub(crate) trait Backend: Send + Sync {
             + Send
             + Sync
             + 'static;
+
+    /// Counts the letters created by then that match; exactly, unless they are both more than expected and many.
+    fn count_created_by(
+        &self,
+        filter: Filter,
+        at: Time,
+        expected: u64,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// How far each replay rule has come.
+    fn rounds(&self) -> &Rounds;
+
+    /// Ends the rounds of replay rules if a decision made letters pending or free that may lie behind them.
+    fn after_decision(&self, verb: Verb);
 }
 
 /// The result of an operation on SQLite, whose future never waits.

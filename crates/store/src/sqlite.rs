@@ -26,20 +26,14 @@ mod retention;
 mod rows;
 mod scan;
 mod seam;
-mod series;
-mod sources;
-mod stats;
-mod suggest;
 mod transfer;
 mod trash;
-mod tries;
 mod verdicts;
 mod words;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
@@ -52,9 +46,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::vtab::array;
 use tokio::sync::watch;
 
-use crate::audit::{Actor, AuditEntry, AuditQuery};
+use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Operation};
 use crate::engine;
+use crate::engine::numbers::RECOUNT_MAX;
+use crate::engine::replays::Rounds;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::folder::{DataFolder, ServedAt};
@@ -63,18 +59,14 @@ use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::seam::ready;
-use crate::search::{BodyIndex, SuggestKey, Suggestion};
-use crate::series::{Line, SeriesQuery};
-use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+use crate::search::BodyIndex;
 use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
 use numbers::Numbers;
 use readers::Readers;
-use replays::Rounds;
 use writer::{Surroundings, Writer};
 
 /// What a store is for; the two never share a file.
@@ -170,9 +162,6 @@ impl SqliteStore {
     }
 }
 
-/// A recount sees every row of every table; ten million letters take minutes.
-const RECOUNT_MAX: Duration = Duration::from_secs(600);
-
 /// Letters whose packing is quicker than handing it to another thread.
 const PREPARE_INLINE_MAX: usize = 8;
 
@@ -225,54 +214,12 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| letters::original(conn, letter, life)).await
     }
 
-    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
-        self.readers.read(move |conn| stats::stats(conn, of)).await
-    }
-
-    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError> {
-        self.readers.read_within(RECOUNT_MAX, move |conn| stats::ledger(conn, by)).await
-    }
-
-    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError> {
-        self.readers.read(move |conn| series::lines(conn, &query)).await
-    }
-
-    async fn suggest(
-        &self,
-        key: SuggestKey,
-        prefix: String,
-        limit: usize,
-    ) -> Result<Vec<Suggestion>, StoreError> {
-        self.readers.read(move |conn| suggest::suggest(conn, key, &prefix, limit)).await
-    }
-
     async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError> {
         self.bodies.index(&self.readers, lives).await
     }
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
         self.readers.read(|conn| bodies::state(conn)).await
-    }
-
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
-        let seen = self.regrouped().await?;
-        // Asked every few seconds: only setting out is worth a write.
-        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
-            return Ok(seen);
-        }
-        self.writer.write(1, move |write| regroup::begin(write, &revision, at)).await
-    }
-
-    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.read(|conn| regroup::seen(conn)).await
-    }
-
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
-        self.readers.read(move |conn| regroup::old(conn, lives)).await
-    }
-
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
-        self.writer.write(batch.lives.len(), move |write| regroup::regroup(write, &batch)).await
     }
 
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {
@@ -305,10 +252,6 @@ impl Store for SqliteStore {
         Ok(operation)
     }
 
-    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError> {
-        self.readers.read(move |conn| audit::page(conn, &query)).await
-    }
-
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         self.readers.read(move |conn| events::after(conn, after, limit)).await
     }
@@ -319,10 +262,6 @@ impl Store for SqliteStore {
 
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError> {
         self.writer.write(1, move |write| events::prune(write, keep)).await
-    }
-
-    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError> {
-        self.writer.write(1, move |write| series::prune(write, before)).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

@@ -2,8 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
+
+use crate::StoreError;
+use crate::search::{SuggestKey, Suggestion};
+use crate::series::{Line, SeriesQuery};
+
+/// What a store does for those who count. Every `Store` is one.
+#[async_trait]
+pub trait Numbers: Send + Sync {
+    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError>;
+
+    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError>;
+
+    /// Lines of inflow and outflow, from what is kept as letters move.
+    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError>;
+
+    /// Values of a filter key that begin with `prefix`, the most frequent first where that is known.
+    async fn suggest(
+        &self,
+        key: SuggestKey,
+        prefix: String,
+        limit: usize,
+    ) -> Result<Vec<Suggestion>, StoreError>;
+
+    /// Deletes the minutes of lines before a time, a bounded number at once; says how many points.
+    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError>;
+}
 
 /// Live letters by what tells them apart, largest first, each list bounded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

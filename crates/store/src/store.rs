@@ -10,21 +10,22 @@ use tokio::sync::watch;
 use crate::StoreError;
 use crate::access::Access;
 use crate::archive::Archive;
-use crate::audit::{Actor, AuditEntry, AuditQuery};
+use crate::audit::{Actor, AuditLog};
 use crate::copy::CopyStore;
 use crate::decision::{Decided, Decision, Operation, Operations};
 use crate::event::{Event, EventsKept};
+use crate::hold::Holds;
 use crate::incident::Incidents;
 use crate::job_store::JobStore;
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::redrive_store::{RedriveStore, Redrives};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::regroup::Regroupings;
+use crate::replay::Replays;
 use crate::retention_store::RetentionStore;
-use crate::search::{BodyIndex, SuggestKey, Suggestion};
-use crate::series::{Line, SeriesQuery};
+use crate::search::BodyIndex;
 use crate::source_store::SourceStore;
-use crate::stats::{Ledger, LedgerBy, Stats, StatsOf};
+use crate::stats::Numbers;
 use crate::transfer::{Exported, Import, Imported};
 use crate::worker::Workers;
 
@@ -33,12 +34,17 @@ use crate::worker::Workers;
 pub trait Store:
     Access
     + Archive
+    + AuditLog
     + CopyStore
+    + Holds
     + Incidents
     + JobStore
+    + Numbers
     + Operations
     + RedriveStore
     + Redrives
+    + Regroupings
+    + Replays
     + RetentionStore
     + SourceStore
     + Workers
@@ -65,21 +71,6 @@ pub trait Store:
     /// Fetches the original of one life, the present one if none is named, and checks it against its hash.
     async fn original(&self, letter: LetterId, life: Option<u32>) -> Result<Option<Original>, StoreError>;
 
-    async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError>;
-
-    async fn ledger(&self, by: LedgerBy) -> Result<Ledger, StoreError>;
-
-    /// Lines of inflow and outflow, from what is kept as letters move.
-    async fn series(&self, query: SeriesQuery) -> Result<Vec<Line>, StoreError>;
-
-    /// Values of a filter key that begin with `prefix`, the most frequent first where that is known.
-    async fn suggest(
-        &self,
-        key: SuggestKey,
-        prefix: String,
-        limit: usize,
-    ) -> Result<Vec<Suggestion>, StoreError>;
-
     /// Puts the next lives into the body index, at most `lives`, and says how far it has come.
     async fn index_bodies(&self, lives: usize) -> Result<BodyIndex, StoreError>;
 
@@ -90,19 +81,6 @@ pub trait Store:
     async fn refill_extracts(&self, _letters: usize) -> Result<bool, StoreError> {
         Ok(false)
     }
-
-    /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
-
-    /// How far the way of grouping has come, without setting out.
-    async fn regrouped(&self) -> Result<Regrouping, StoreError>;
-
-    /// The next lives of the regrouping that is on its way.
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError>;
-
-    /// Moves a batch of lives into their new groups, of which those that stay as they are have to be told too. Incidents
-    /// keep their ids: the first new group that comes out of an old one takes its incident over.
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError>;
 
     /// Letters whole, in the order asked for; those that are gone are left out.
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError>;
@@ -116,9 +94,6 @@ pub trait Store:
     /// Decides the next chunk of a frozen list.
     async fn work(&self, operation: OperationId, at: Time) -> Result<Operation, StoreError>;
 
-    /// The audit log, newest first, before a position.
-    async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, StoreError>;
-
     /// Events after a position, in order.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
@@ -126,9 +101,6 @@ pub trait Store:
 
     /// Forgets the oldest events beyond the newest `keep`, a bounded number at once; says how many.
     async fn prune_events(&self, keep: u64) -> Result<u64, StoreError>;
-
-    /// Forgets the minutes of lines before a time, a bounded number at once; says how many points.
-    async fn prune_minutes(&self, before: Time) -> Result<u64, StoreError>;
 
     /// Whether a letter could be stored now: writes something and takes it back.
     async fn ready(&self) -> Result<(), StoreError>;

@@ -11,7 +11,7 @@ use lazaret_server::redrive::{
     self, Edited, Glass, NotRedriven, ReceiptGiven, ReceiptOutcome, Received, SingleRequest,
 };
 use lazaret_store::redrive::ByPerson;
-use lazaret_store::{RedriveStore, Redrives};
+use lazaret_store::Redrives;
 
 use super::redrive_rig::{Does, GOVERNED, Rig, Scripted, anna, at_once, plain};
 

@@ -16,7 +16,7 @@ use lazaret_server::audit::AuditKey;
 use lazaret_server::clock::Clock;
 use lazaret_server::config::Config;
 use lazaret_server::tokens;
-use lazaret_store::Store;
+use lazaret_store::Numbers;
 use lazaret_store::audit::Actor;
 use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::LedgerBy;

@@ -2,6 +2,7 @@
 //!
 //! An incident's row is locked before it moves. Letters that come and go are added up by the stores themselves.
 
+mod cause;
 mod detail;
 mod list;
 mod record;
@@ -9,11 +10,9 @@ mod step;
 
 use async_trait::async_trait;
 use lazaret_core::class::{Category, ErrorClass};
-use lazaret_core::fingerprint::Fingerprint;
-use lazaret_core::gate::Cause;
+use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
-use lazaret_core::incident::{AgainstFix, FixStanding, Happening, IncidentState};
-use lazaret_core::rca::FixKind;
+use lazaret_core::incident::{FixStanding, Happening, IncidentState};
 use lazaret_core::time::Time;
 
 use crate::StoreError;
@@ -22,9 +21,9 @@ use crate::event::NewEvent;
 use crate::incident::{
     IncidentCounts, IncidentDetail, IncidentPage, IncidentQuery, IncidentStep, IncidentStepped, Incidents,
 };
-use crate::redrive::LetterCause;
 use crate::seam::{Backend, Lane, Row, Sql, Tx, View, binds, sql};
 
+pub(crate) use cause::{letter_cause, letter_causes};
 #[cfg(feature = "testing")]
 pub(super) use list::INCIDENTS;
 #[cfg(feature = "testing")]
@@ -57,6 +56,16 @@ impl<S: Backend> Incidents for S {
         })
         .await
     }
+}
+
+/// The first letter of a fingerprint.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub id: IncidentId,
+    pub at: Time,
+    pub grouping: &'a Grouping,
+    pub error_type: &'a str,
+    pub class: ErrorClass,
 }
 
 /// An incident whose row is locked until the commit.
@@ -99,22 +108,6 @@ pub(crate) async fn lock_incidents(tx: &mut impl Tx, ids: &[IncidentId]) -> Resu
 /// The standing of a fix as it is kept: its time, and whether a regression disproved it.
 pub(crate) fn fix_standing(row: &Row<'_>) -> Result<FixStanding, StoreError> {
     Ok(FixStanding::kept(row.get("fix_at")?, row.get("fix_disproved")?))
-}
-
-/// A live letter as the gate sees it, from its row joined with that of its incident.
-pub(crate) fn read_cause(row: &Row<'_>) -> Result<LetterCause, StoreError> {
-    let (incident, state) = (row.get("incident")?, row.get("state")?);
-    let (analysed, class): (_, ErrorClass) = (row.get("category")?, row.get("class")?);
-    let (kind, fix_at): (Option<FixKind>, Option<Time>) = (row.get("fix_kind")?, row.get("fix_at")?);
-    let died = AgainstFix::of(row.get("died_at")?, fix_at);
-    let fingerprint = Fingerprint::stored(row.get("fingerprint")?);
-    let fix = kind.filter(|_| fix_at.is_some());
-    Ok(LetterCause {
-        incident,
-        fingerprint,
-        cause: Cause { state, analysed, class: class.category(), fix },
-        died,
-    })
 }
 
 impl Locked {

@@ -123,6 +123,15 @@ async fn operation(conn: &mut impl Conn, id: OperationId) -> Result<Option<Opera
 /// A place in the order of deaths.
 pub(crate) type DeathKey = (Time, LetterId);
 
+/// Some letters that match a filter, in order of death.
+pub(crate) struct MatchingChunk {
+    pub letters: Vec<LetterId>,
+    /// The last one that was looked at, matching or not.
+    pub end: Option<DeathKey>,
+    /// Whether there are no more behind it.
+    pub complete: bool,
+}
+
 const LOCK: Sql = sql!(
     "
 select {}, frozen_died_at, frozen_id

@@ -2,6 +2,7 @@
 //!
 //! Lists that are long are gone through a part at a time. What locks a run or incidents has a transaction to itself.
 
+mod counts;
 mod edits;
 mod launch;
 mod line;
@@ -9,6 +10,7 @@ mod lists;
 pub(crate) mod plan;
 pub(crate) mod row;
 mod tend;
+mod unsettled;
 
 use async_trait::async_trait;
 use lazaret_core::id::{LetterId, RedriveId};
@@ -18,10 +20,12 @@ use lazaret_core::time::Time;
 
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::incidents::letter_cause;
+use crate::engine::numbers::RECOUNT_MAX;
 use crate::packing::pack;
 use crate::redrive::{
-    Edit, Group, GroupVerdict, Launch, Launched, Overdue, Redrive, RedriveLetter, RedriveQuery, RunLine,
-    RunPoint, RunStep, SentLetter, Stepped,
+    ByPerson, Edit, Expired, Group, GroupVerdict, Launch, Launched, LetterCause, Overdue, PlanCounts, Proof,
+    Proved, Redrive, RedriveLetter, RedriveQuery, RunLine, RunPoint, RunStep, SentLetter, Stepped, Taken,
 };
 use crate::redrive_store::Redrives;
 use crate::seam::{Backend, Lane, Tx, View};
@@ -32,6 +36,52 @@ pub(super) use edits::EDITS;
 
 #[async_trait]
 impl<S: Backend> Redrives for S {
+    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError> {
+        self.read(View::Newest, letter, |conn, letter| Box::pin(letter_cause(conn, *letter))).await
+    }
+
+    async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError> {
+        self.read(View::Within(RECOUNT_MAX), id, |conn, id| Box::pin(counts::counts(conn, *id))).await
+    }
+
+    async fn expired_claims(&self, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError> {
+        self.read(View::Newest, (at, limit), |conn, (at, limit)| {
+            Box::pin(unsettled::expired(conn, *at, *limit))
+        })
+        .await
+    }
+
+    async fn renew_claim(
+        &self,
+        expired: Expired,
+        lease_until: Time,
+        at: Time,
+    ) -> Result<Option<Taken>, StoreError> {
+        let lane = Lane::Letter(expired.taken.letter);
+        self.write(lane, (expired, lease_until, at), |tx, (expired, until, at)| {
+            Box::pin(unsettled::renew(tx, expired, *until, *at))
+        })
+        .await
+    }
+
+    async fn settle_unknown(
+        &self,
+        id: RedriveId,
+        letter: LetterId,
+        word: ByPerson,
+        by: Actor,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.write(Lane::Letter(letter), (id, letter, word, by, at), |tx, (id, letter, word, by, at)| {
+            Box::pin(unsettled::settle_unknown(tx, *id, *letter, *word, by, *at))
+        })
+        .await
+    }
+
+    async fn prove(&self, proof: Proof) -> Result<Proved, StoreError> {
+        self.write(Lane::Letter(proof.letter), proof, |tx, proof| Box::pin(unsettled::prove(tx, proof))).await
+    }
+
     async fn redrive_groups(&self, id: RedriveId) -> Result<Vec<Group>, StoreError> {
         self.read(View::Newest, id, |conn, id| Box::pin(plan::groups(conn, *id))).await
     }

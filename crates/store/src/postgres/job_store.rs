@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread, replays};
+use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::queues;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
-use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
+use crate::seam::{Backend, Lane, View};
 
 #[async_trait]
 impl JobStore for PostgresStore {
@@ -80,36 +81,15 @@ impl JobStore for PostgresStore {
             .await
     }
 
-    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
-        replays::replayable(self, query).await
-    }
-
-    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
-        replays::put_back(self, replay).await
-    }
-
-    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
-        self.readers.read((), |conn, _| Box::pin(replays::records(conn))).await
-    }
-
-    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer
-            .write(1, (rule, enabled, by, at), |write, asked| {
-                Box::pin(replays::switch(write, &asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
-    }
-
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read((), |conn, _| Box::pin(jobs::queues::all(conn))).await
+        self.read(View::Newest, (), |conn, ()| Box::pin(queues::all(conn))).await
     }
 
     async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer
-            .write(1, (name, paused, by, at), |write, asked| {
-                Box::pin(jobs::queues::pause(write, &asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
+        self.write(Lane::Quick(1), (name, paused, by, at), |tx, (name, paused, by, at)| {
+            Box::pin(queues::pause(tx, name, *paused, by, *at))
+        })
+        .await
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use lazaret_core::filter::Filter;
+use lazaret_core::filter::{Bounds, Filter, When};
 use lazaret_core::id::{LetterId, OperationId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
@@ -14,13 +14,13 @@ use super::cell::{Cells, Uid};
 use super::conn::{Binds, Conn};
 use super::failure::{Kind, kind_of, of_search};
 use super::filter::Where;
-use super::holds;
 use super::letters;
 use super::verdicts::{Listed, carry_out_all};
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Operation, Verb};
-use crate::engine::operations::{self, DeathKey, FrozenChunk, moves_content};
+use crate::engine::holds;
+use crate::engine::operations::{self, DeathKey, FrozenChunk, MatchingChunk, moves_content};
 
 /// A place in the order of deaths.
 pub(super) type Key = (Time, [u8; 16]);
@@ -202,7 +202,7 @@ pub(super) async fn decide_chunk(
 ) -> Result<(u64, u64), StoreError> {
     let id = operation.id;
     if operation.verb == Verb::Hold {
-        holds::open_for(write, id).await?;
+        holds::open_for_operation(write, id).await?;
     }
     let key = Uid(*id.bytes());
     let decided = (operation.done + operation.skipped) as i64;
@@ -254,4 +254,89 @@ fn outcome(listed: &Listed) -> String {
         Listed::OtherLife => "the letter died again meanwhile".into(),
         Listed::HoldEnded => "the hold was released meanwhile".into(),
     }
+}
+
+/// Finds the next letters for a standing hold, in order of death.
+pub(super) async fn find_to_hold(
+    conn: &Conn,
+    filter: &Filter,
+    held_at: Time,
+    last: Option<DeathKey>,
+) -> Result<MatchingChunk, StoreError> {
+    let (filter, any_time, most) =
+        (fixed(filter, held_at), Time::from_ms(i64::MAX), limits::DECISION_ROWS_PER_WRITE);
+    let last = last.map(|(died_at, letter)| (died_at, *letter.bytes()));
+    let mut chunk = match filter.needs_content() {
+        false => matching(conn, &filter, any_time, last, most).await?,
+        true => looked_into(conn, &filter, any_time, last).await?,
+    };
+    if chunk.letters.len() > most {
+        chunk.letters.truncate(most);
+        chunk.end = chunk.letters.last().map(|(died_at, letter, _)| (*died_at, *letter));
+        chunk.complete = false;
+    }
+    Ok(MatchingChunk {
+        letters: chunk.letters.iter().map(|(_, letter, _)| LetterId::from_bytes(*letter)).collect(),
+        end: chunk.end.map(|(died_at, letter)| (died_at, LetterId::from_bytes(letter))),
+        complete: chunk.complete,
+    })
+}
+
+/// The filter as it was meant when the hold was placed: times no longer move with the clock.
+fn fixed(filter: &Filter, held_at: Time) -> Filter {
+    let died = filter.died(held_at);
+    Filter {
+        since: died.from.map(When::At),
+        until: died.until.map(When::At),
+        age: Bounds::default(),
+        ..filter.clone()
+    }
+}
+
+/// How long a count may take that sees every letter.
+const COUNT_MAX: Duration = Duration::from_secs(60);
+
+/// Counts the letters created by then that match; exactly, unless they are both more than expected and many.
+pub(super) async fn count_created_by(
+    store: &PostgresStore,
+    filter: Filter,
+    at: Time,
+    expected: u64,
+) -> Result<u64, StoreError> {
+    let enough = expected.max(limits::COUNT_ROWS_MAX) + 1;
+    if !filter.needs_content() {
+        return store
+            .readers
+            .snapshot_within(COUNT_MAX, (filter, at, enough), |conn, asked| {
+                Box::pin(count_rows(conn, &asked.0, asked.1, asked.2))
+            })
+            .await;
+    }
+    let (mut found, mut last) = (0, None);
+    loop {
+        let chunk = store
+            .readers
+            .read((filter.clone(), at, last), |conn, asked| {
+                Box::pin(looked_into(conn, &asked.0, asked.1, asked.2))
+            })
+            .await?;
+        found += chunk.letters.len() as u64;
+        last = chunk.end;
+        if chunk.complete || found >= enough {
+            return Ok(found);
+        }
+    }
+}
+
+async fn count_rows(conn: &Conn, filter: &Filter, at: Time, enough: u64) -> Result<u64, StoreError> {
+    let mut binds = Binds::default();
+    let asked = Where::of(conn, filter, at, &mut binds).await?;
+    let from = letters::from(conn, &asked, &mut binds).await?;
+    let (at, limit) = (binds.time(at), binds.long(enough as i64));
+    let sql = format!(
+        "select count(*)
+           from (select 1 from {from} where {} and l.created_at <= {at} limit {limit}) found",
+        asked.sql
+    );
+    conn.ask(&sql, &binds).await?.first().map_or(Ok(0), |row| row.count(0))
 }

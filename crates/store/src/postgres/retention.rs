@@ -1,4 +1,4 @@
-//! Limits, the archive and holds.
+//! Limits and the archive.
 
 mod index;
 pub(super) mod meet;
@@ -7,18 +7,14 @@ pub(super) mod restore;
 mod shelve;
 
 use async_trait::async_trait;
-use lazaret_core::id::{FileId, HoldId, LetterId};
+use lazaret_core::id::FileId;
 use lazaret_core::limits;
-use lazaret_core::time::Time;
 
 use super::PostgresStore;
-use super::holds::{self, record, work};
 use crate::RetentionStore;
 use crate::StoreError;
 use crate::archive::{ArchivePage, ArchiveQuery, Entry, ShelvedRow};
-use crate::audit::Actor;
 use crate::decision::{Decided, Decision};
-use crate::hold::{HoldPlaced, HoldRecord, NewHold};
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -57,61 +53,5 @@ impl RetentionStore for PostgresStore {
         decision: Decision,
     ) -> Result<Decided, StoreError> {
         restore::restore_from_file(self, letter, entry, decision).await
-    }
-
-    async fn place_hold(&self, hold: NewHold) -> Result<HoldPlaced, StoreError> {
-        holds::place(self, hold).await
-    }
-
-    async fn work_hold(&self, id: HoldId, at: Time) -> Result<bool, StoreError> {
-        work::work(self, id, at).await
-    }
-
-    async fn release_hold(
-        &self,
-        id: HoldId,
-        reason: Option<String>,
-        by: Actor,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        work::release(self, id, reason, by, at).await
-    }
-
-    async fn due_holds(&self, at: Time) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers.read(at, |conn, asked| Box::pin(record::due(conn, *asked))).await
-    }
-
-    async fn holds(
-        &self,
-        before: Option<HoldId>,
-        ended: bool,
-        limit: usize,
-    ) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers
-            .read((before, ended, limit), |conn, asked| {
-                Box::pin(record::page(conn, asked.0, asked.1, asked.2))
-            })
-            .await
-    }
-
-    async fn hold(&self, id: HoldId) -> Result<Option<HoldRecord>, StoreError> {
-        self.readers.read(id, |conn, asked| Box::pin(record::one(conn, *asked))).await
-    }
-
-    async fn hold_letters(
-        &self,
-        id: HoldId,
-        after: Option<LetterId>,
-        limit: usize,
-    ) -> Result<Vec<LetterId>, StoreError> {
-        self.readers
-            .read((id, after, limit), |conn, asked| {
-                Box::pin(record::letters(conn, asked.0, asked.1, asked.2))
-            })
-            .await
-    }
-
-    async fn holds_of(&self, letter: LetterId) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers.read(letter, |conn, asked| Box::pin(record::of_letter(conn, *asked))).await
     }
 }

@@ -6,21 +6,33 @@ use std::error::Error;
 use bytes::BytesMut;
 use futures_util::future::{BoxFuture, try_join_all};
 use lazaret_core::filter::Filter;
-use lazaret_core::id::{HoldId, IncidentId, OperationId, RedriveId};
+use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
+use lazaret_core::job::reenqueue::Override;
+use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::cell::{At, Bind, Uid, clean};
 use super::conn::Conn as Connection;
+use super::jobs::follow::{job_of, lock_jobs};
+use super::jobs::retry::{Retried, retry};
+use super::redrives::doors::{self, Door};
 use super::writer::Write;
-use super::{PostgresStore, audit, events, incidents, operations, redrives};
+use super::{PostgresStore, audit, events, holds, incidents, operations, redrives, replays, verdicts};
 use crate::StoreError;
-use crate::audit::NewEntry;
-use crate::decision::{Decision, Operation};
-use crate::engine::operations::{DeathKey, FrozenChunk};
+use crate::audit::{Actor, NewEntry};
+use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::dimension::Counted;
+use crate::engine::incidents::Opening;
+use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
+use crate::engine::redrives::row::Run;
+use crate::engine::replays::{Candidate, Rounds};
+use crate::engine::verdicts::Mark;
 use crate::event::NewEvent;
-use crate::seam::{Backend, Conn, Dialect, Lane, Query, Raw, Row, Sql, Tx, Value, View};
+use crate::moves::Move;
+use crate::replay::ReplayQuery;
+use crate::seam::{Backend, Conn, Dialect, Lane, OnConn, Query, Raw, Row, Sql, Tx, Value, View};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -104,6 +116,12 @@ fn bound<'a>(values: &'a [Value<'a>]) -> Vec<Bind<'a>> {
     values.iter().map(|value| value as Bind<'a>).collect()
 }
 
+/// The columns of rows of values, each as one list.
+fn columns<'a>(rows: &'a [Vec<Value<'a>>]) -> Vec<Vec<&'a Value<'a>>> {
+    let width = rows.first().map_or(0, Vec::len);
+    (0..width).map(|column| rows.iter().filter_map(|row| row.get(column)).collect()).collect()
+}
+
 fn read_all<T>(
     rows: &[tokio_postgres::Row],
     read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
@@ -146,6 +164,47 @@ impl Conn for Connection {
         Ok(try_join_all(each).await?.iter().sum())
     }
 
+    async fn query_rows<T: Send>(
+        &mut self,
+        sql: &Sql,
+        rows: &[Vec<Value<'_>>],
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
+    ) -> Result<Vec<T>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let columns = columns(rows);
+        let lists: Vec<Bind<'_>> = columns.iter().map(|column| column as Bind<'_>).collect();
+        read_all(&Connection::query(self, sql.postgres, &lists).await?, read)
+    }
+
+    async fn execute_rows(&mut self, sql: &Sql, rows: &[Vec<Value<'_>>]) -> Result<u64, StoreError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let columns = columns(rows);
+        let lists: Vec<Bind<'_>> = columns.iter().map(|column| column as Bind<'_>).collect();
+        Connection::execute(self, sql.postgres, &lists).await
+    }
+
+    fn replay_candidates(
+        &mut self,
+        query: &ReplayQuery,
+        between: (Option<DeathKey>, Option<DeathKey>),
+        rows: usize,
+    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send {
+        replays::candidates(self, query, between, rows)
+    }
+
+    fn match_content(
+        &mut self,
+        filter: &Filter,
+        candidates: &[Candidate],
+        limit: usize,
+    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send {
+        replays::match_content(self, filter, candidates, limit)
+    }
+
     fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
         clean(text)
     }
@@ -163,54 +222,15 @@ impl Conn for Connection {
     }
 }
 
-impl Conn for Write {
-    fn query<T: Send>(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        Conn::query(&mut self.conn, sql, binds, read)
+impl OnConn for Write {
+    type Conn = Connection;
+
+    fn conn(&self) -> &Connection {
+        &self.conn
     }
 
-    fn ask<T: Send>(
-        &mut self,
-        query: &Query<'_>,
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        Conn::ask(&mut self.conn, query, read)
-    }
-
-    fn execute(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        Conn::execute(&mut self.conn, sql, binds)
-    }
-
-    fn execute_each(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        self.conn.execute_each(sql, rows)
-    }
-
-    fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        clean(text)
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
-    }
-
-    async fn newest_of_incident(
-        &mut self,
-        id: IncidentId,
-        limit: usize,
-    ) -> Result<Vec<[Option<String>; 6]>, StoreError> {
-        incidents::newest(&self.conn, id, limit).await
+    fn conn_mut(&mut self) -> &mut Connection {
+        &mut self.conn
     }
 }
 
@@ -254,6 +274,119 @@ impl Tx for Write {
     ) -> Result<(u64, u64), StoreError> {
         operations::decide_chunk(self, operation, decision).await
     }
+
+    async fn apply(
+        &mut self,
+        letter: LetterId,
+        action: Action,
+        mark: Mark<'_>,
+        at: Time,
+    ) -> Result<Decided, StoreError> {
+        verdicts::apply(self, letter, action, mark, at).await
+    }
+
+    async fn confirm(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        to: Outcome,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> Result<(), StoreError> {
+        redrives::confirm_one(self, (run, letter), to, evidence, (by, at)).await
+    }
+
+    async fn unclaim(
+        &mut self,
+        run: &Run,
+        letter: LetterId,
+        evidence: &str,
+        by: &str,
+        at: Time,
+    ) -> Result<(), StoreError> {
+        redrives::unclaim_one(self, (run, letter), evidence, (by, at)).await
+    }
+
+    async fn job_of(&mut self, letter: LetterId) -> Result<Option<JobId>, StoreError> {
+        job_of(&self.conn, letter).await
+    }
+
+    async fn lock_jobs_of(&mut self, letters: &[LetterId]) -> Result<(), StoreError> {
+        lock_jobs(self, letters).await?;
+        Ok(())
+    }
+
+    async fn retry_job(
+        &mut self,
+        letter: LetterId,
+        with: &Override,
+        at: Time,
+    ) -> Result<(Decided, Option<JobId>), StoreError> {
+        let Retried { decided, job } = retry(self, letter, with, at).await?;
+        Ok((decided, job))
+    }
+
+    async fn record_replays(
+        &mut self,
+        rule: &str,
+        letters: Vec<LetterId>,
+        by: &Actor,
+        at: Time,
+    ) -> Result<RedriveId, StoreError> {
+        doors::record(self, Door::Rule(rule), letters, (by, None), at)
+    }
+
+    fn note_move(&mut self, moved: Move) {
+        self.tally.note(moved);
+    }
+
+    async fn open_incident(&mut self, opening: &Opening<'_>) -> Result<(), StoreError> {
+        incidents::open_missing(self, &[*opening]).await?;
+        incidents::tell_opened(self, opening)
+    }
+
+    async fn open_unpointed_incident(&mut self, opening: &Opening<'_>) -> Result<(), StoreError> {
+        incidents::open_unpointed(self, opening).await
+    }
+
+    fn count_regrouped(&mut self, letter: &Counted, old: &str, new: &str, captured_at: Time, at: Time) {
+        self.tally.reflow(captured_at.minute(), old, new);
+        self.tally.vanish(letter);
+        self.tally.appear(&Counted { fingerprint: new.to_owned(), ..letter.clone() });
+        self.tally.see(new, captured_at);
+        self.tally.at(at);
+    }
+
+    async fn lock_standing(&mut self, letter: LetterId) -> Result<Option<Standing>, StoreError> {
+        holds::lock_standing(self, letter).await
+    }
+
+    async fn lock_live(&mut self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+        let here = verdicts::lock_letters(self, letters).await?;
+        Ok(letters.iter().copied().filter(|letter| here.contains_key(letter)).collect())
+    }
+
+    async fn find_to_hold(
+        &mut self,
+        filter: &Filter,
+        held_at: Time,
+        last: Option<DeathKey>,
+    ) -> Result<MatchingChunk, StoreError> {
+        operations::find_to_hold(&self.conn, filter, held_at, last).await
+    }
+
+    async fn count_held(&mut self, hold: HoldId, by: i64) -> Result<(), StoreError> {
+        self.holds.count(hold, by);
+        Ok(())
+    }
+
+    async fn end_hold(&mut self, hold: HoldId, decision: &Decision) -> Result<(), StoreError> {
+        self.holds.end(hold, decision);
+        Ok(())
+    }
+
+    fn standing_holds_changed(&mut self) {}
 
     async fn end_placing(&mut self, id: OperationId) -> Result<(), StoreError> {
         self.holds.placed(HoldId::from_bytes(*id.bytes()));
@@ -300,4 +433,15 @@ impl Backend for PostgresStore {
             View::Within(max) => self.readers.snapshot_within(max, input, work).await,
         }
     }
+
+    async fn count_created_by(&self, filter: Filter, at: Time, expected: u64) -> Result<u64, StoreError> {
+        operations::count_created_by(self, filter, at, expected).await
+    }
+
+    fn rounds(&self) -> &Rounds {
+        &self.rounds
+    }
+
+    /// Rounds compare a number that the store keeps, because any instance may have decided.
+    fn after_decision(&self, _: Verb) {}
 }

@@ -22,7 +22,6 @@ use super::counters::{Counted, Flow};
 use super::decisions;
 use super::events::{self, NewEvent};
 use super::failure::{Kind, kind_of};
-use super::holds;
 use super::holds::standing::{Arrived, catch};
 use super::incidents::Opening;
 use super::insert::{NewAttempt, add_attempts, find_or_open};
@@ -32,6 +31,7 @@ use super::writer::Write;
 use super::{PostgresStore, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::holds::add_imported;
 use crate::job::SOURCE;
 use crate::transfer::{Exported, Import, Imported};
 
@@ -139,18 +139,7 @@ async fn import(
         return Ok(outcomes);
     }
     put_in(write, &created, columns, by).await?;
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: "import",
-        letter: None,
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: None,
-        count: created.len() as u64,
-        reason: None,
-    };
+    let entry = NewEntry { count: created.len() as u64, ..NewEntry::new(by, "import", at) };
     audit::add(write, &entry)?;
     Ok(outcomes)
 }
@@ -168,7 +157,7 @@ async fn put_in(
         .iter()
         .filter_map(|packed| Some((packed.letter().id, packed.letter().hold.as_ref()?)))
         .collect();
-    holds::imported(write, &held).await?;
+    add_imported(write, &held).await?;
     stored::add_lives(write, created).await?;
     let attempts: Vec<NewAttempt<'_>> = created.iter().flat_map(|packed| attempts(packed)).collect();
     add_attempts(&write.conn, &attempts).await?;

@@ -13,7 +13,6 @@ use super::audit::{self, NewEntry};
 use super::cell::{At, Bind, Cells, Uid, clean, clean_opt};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
-use super::holds;
 use super::jobs::follow::{follow, lock_jobs, withdraw};
 use super::jobs::retry::{Retried, retry};
 use super::redrives::doors::{self, Door};
@@ -23,23 +22,11 @@ use super::trash::{self, Carried};
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
+use crate::engine::holds;
 
 pub(super) use many::{Listed, carry_out_all, lock_letters, move_all};
 
-/// What a move writes beside the state.
-#[derive(Clone, Copy)]
-pub(super) enum Mark<'a> {
-    /// The letter ends: how, by whom, why.
-    Ends { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
-    /// A letter ends whose copy was out: how, by whom, why.
-    Delivered { strategy: Strategy, by: &'a str, notes: Option<&'a str> },
-    /// The letter waits again: what ended it is taken back.
-    Reopens,
-    /// The letter was claimed, and will be sent.
-    Claims,
-    /// The letter goes out with this move: there is no sending that could fail.
-    Sends,
-}
+pub(super) use crate::engine::verdicts::Mark;
 
 /// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
 pub(super) async fn apply(
@@ -49,7 +36,7 @@ pub(super) async fn apply(
     mark: Mark<'_>,
     at: Time,
 ) -> Result<Decided, StoreError> {
-    // Another instance may move the letter between two looks: the second time it is held still.
+    // Another instance may move the letter between two looks: the second time it is locked.
     for _ in 0..2 {
         for row in action.rows().iter().filter(|row| row.place == Place::Live) {
             for from in row.from {
@@ -176,16 +163,10 @@ pub(super) async fn decide(
     let (decided, redrive) = carry_out(write, letter, decision, None).await?;
     if decided == Decided::Done {
         let entry = NewEntry {
-            at: decision.at,
-            actor: &decision.actor,
-            action: decision.verb.name(),
             letter: Some(letter),
-            operation: None,
-            incident: None,
             redrive,
-            filter: None,
-            count: 1,
             reason: decision.reason.as_deref(),
+            ..NewEntry::new(&decision.actor, decision.verb.name(), decision.at)
         };
         audit::add(write, &entry)?;
     }
@@ -211,8 +192,8 @@ pub(super) async fn carry_out(
             }
             moved
         }
-        Verb::Hold => holds::hold(write, letter, decision).await?,
-        Verb::Release => holds::release(write, letter, decision).await?,
+        Verb::Hold => Carried::only(holds::hold(write, letter, decision).await?),
+        Verb::Release => Carried::only(holds::release(write, letter, decision).await?),
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at).await?;
             if decided == Decided::Done {

@@ -16,6 +16,14 @@ pub(crate) struct Sql {
     pub postgres: &'static str,
 }
 
+impl Sql {
+    /// Makes a statement of a text that is composed once, for a `static`: it is kept as long as the process lives.
+    pub fn composed(text: String) -> Sql {
+        let query = Query::new(text);
+        Sql { sqlite: query.text(Dialect::Sqlite).leak(), postgres: query.text(Dialect::Postgres).leak() }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dialect {
     Sqlite,

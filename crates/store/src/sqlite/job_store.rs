@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lazaret_core::id::{JobId, LetterId};
+use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread, replays};
+use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::queues;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
-use crate::replay::{Replay, ReplayQuery, Replayed, RuleRecord};
+use crate::seam::{Backend, Lane, View};
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -75,11 +76,14 @@ impl JobStore for SqliteStore {
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read(|conn| jobs::queues::all(conn)).await
+        self.read(View::Newest, (), |conn, ()| Box::pin(queues::all(conn))).await
     }
 
     async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, &by, at)).await
+        self.write(Lane::Quick(1), (name, paused, by, at), |tx, (name, paused, by, at)| {
+            Box::pin(queues::pause(tx, name, *paused, by, *at))
+        })
+        .await
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
@@ -92,34 +96,11 @@ impl JobStore for SqliteStore {
     }
 
     async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
-        self.readers.read(move |conn| jobs::list::page(conn, &query)).await
+        self.read(View::Snapshot, query, |conn, query| Box::pin(async move { jobs::list::page(conn, query) }))
+            .await
     }
 
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
         self.readers.read(move |conn| jobs::held_by(conn, &worker, limit)).await
-    }
-
-    async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
-        let (rule, round) = (query.rule.clone(), self.rounds.enter(&query));
-        let from = round.clone();
-        let rows = limits::REPLAY_LETTERS_LOOKED_AT_MAX;
-        let look = self.readers.read(move |conn| replays::look(conn, &query, &round, rows)).await?;
-        self.rounds.reach(&rule, &from, look.place);
-        Ok(look.letters)
-    }
-
-    async fn replay(&self, replay: Replay) -> Result<Vec<Replayed>, StoreError> {
-        let replay = Arc::new(replay);
-        let outcomes = replays::replay_all(&self.writer, &replay).await?;
-        self.rounds.pass(&replay, &outcomes);
-        Ok(outcomes)
-    }
-
-    async fn rule_records(&self) -> Result<Vec<RuleRecord>, StoreError> {
-        self.readers.read(|conn| replays::records(conn)).await
-    }
-
-    async fn switch_rule(&self, rule: String, enabled: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| replays::switch(write, &rule, enabled, &by, at)).await
     }
 }

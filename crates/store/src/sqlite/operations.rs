@@ -10,14 +10,15 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::filter::{Driver, Where};
-use super::holds;
 use super::redrives::doors;
 use super::scan::Scanner;
 use super::verdicts::carry_out;
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Operation, Verb};
-use crate::engine::operations::{DeathKey, FrozenChunk, moves_content};
+use crate::engine::holds;
+use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk, moves_content};
+use crate::seam::ready;
 
 /// A letter that dies between two chunks moves behind the place reached and is met again; it stays listed as it was.
 const SELECT_LETTER: &str = "
@@ -105,6 +106,24 @@ pub(super) fn matching(
     Ok(chunk)
 }
 
+/// Finds the next letters for a standing hold, in order of death.
+pub(super) fn find_to_hold(
+    conn: &Connection,
+    filter: &Filter,
+    held_at: Time,
+    last: Option<DeathKey>,
+) -> Result<MatchingChunk, StoreError> {
+    let sql = Where::of(conn, filter, held_at)?;
+    let last = last.map(|(died_at, letter)| (died_at.ms(), *letter.bytes()));
+    let (any_time, most) = (Time::from_ms(i64::MAX), limits::DECISION_ROWS_PER_WRITE);
+    let chunk = matching(conn, filter, &sql, any_time, last, most)?;
+    Ok(MatchingChunk {
+        letters: chunk.letters.iter().map(|(letter, _)| LetterId::from_bytes(*letter)).collect(),
+        end: chunk.end.map(|(died_at, letter)| (Time::from_ms(died_at), LetterId::from_bytes(letter))),
+        complete: chunk.complete,
+    })
+}
+
 /// Where this chunk ends at the latest, matching or not; nothing if there are no more letters. A filter that no index
 /// answers would otherwise walk through all of them in one write.
 pub(super) fn window_end(
@@ -161,7 +180,7 @@ pub(super) fn decide_chunk(
 ) -> Result<(u64, u64), StoreError> {
     let id = operation.id;
     if operation.verb == Verb::Hold {
-        holds::open_for(write, id)?;
+        ready(holds::open_for_operation(write, id))?;
     }
     let decided = operation.done + operation.skipped;
     let chunk: Vec<(i64, [u8; 16], u32)> = write
@@ -213,7 +232,7 @@ fn decide_frozen(
             Some(now) if now != life => return Ok(Some("the letter died again meanwhile".into())),
             Some(_) => {}
         }
-    } else if !holds::stands(&write.conn, operation)? {
+    } else if !ready(holds::is_in_force(write, operation))? {
         return Ok(Some("the hold was released meanwhile".into()));
     }
     match carry_out(write, letter, decision, Some(operation))?.0 {

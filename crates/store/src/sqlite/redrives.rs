@@ -2,7 +2,6 @@
 //!
 //! Here is only how requests reach the writer and the readers; lists that are long are gone through a part at a time.
 
-pub(super) mod counts;
 pub(super) mod doors;
 mod freeze;
 mod line;
@@ -11,34 +10,31 @@ pub(super) mod outcomes;
 mod rows;
 mod send;
 mod take;
-mod unsettled;
 
 use async_trait::async_trait;
 use lazaret_core::id::{LetterId, RedriveId};
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{RECOUNT_MAX, SqliteStore, audit, incidents};
+use super::SqliteStore;
 use crate::StoreError;
-use crate::audit::{Act, Actor, AuditEntry};
 use crate::claim::ClaimFence;
 use crate::engine::redrives::plan::drop_list;
-use crate::redrive::{
-    ByPerson, Expired, LetterCause, NewRedrive, Next, PlanCounts, Proof, Proved, SendOutcome, Taken,
-};
+use crate::redrive::{NewRedrive, Next, SendOutcome};
 use crate::redrive_store::RedriveStore;
-use crate::seam::{Tx, ready};
+use crate::seam::ready;
 use freeze::Froze;
 
 impl SqliteStore {
     /// Ends the leases of all claims, and says how many those were. For a process that has just opened the store and has
     /// sent nothing yet: it holds the folder, so whoever claimed them is gone.
     pub async fn end_leases(&self, at: Time) -> Result<usize, StoreError> {
-        self.writer.write(1, move |write| unsettled::end_leases(write, at)).await
+        self.writer.write(1, move |write| send::end_leases(write, at)).await
     }
 }
 
 pub(super) use rows::{end_waiting, refuse_chunk};
+pub(super) use send::{confirm_one, unclaim_one};
 
 #[async_trait]
 impl RedriveStore for SqliteStore {
@@ -57,14 +53,6 @@ impl RedriveStore for SqliteStore {
             }
         }
         Ok(true)
-    }
-
-    async fn letter_cause(&self, letter: LetterId) -> Result<Option<LetterCause>, StoreError> {
-        self.readers.read(move |conn| incidents::letter_cause(conn, letter)).await
-    }
-
-    async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError> {
-        self.readers.read_within(RECOUNT_MAX, move |conn| counts::counts(conn, id)).await
     }
 
     async fn take_letters(
@@ -94,54 +82,6 @@ impl RedriveStore for SqliteStore {
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
         self.writer.write(outcomes.len(), move |write| send::settle(write, id, &outcomes, at)).await
-    }
-
-    async fn expired_claims(&self, at: Time, limit: usize) -> Result<Vec<Expired>, StoreError> {
-        self.readers.read(move |conn| unsettled::expired(conn, at, limit)).await
-    }
-
-    async fn renew_claim(
-        &self,
-        expired: Expired,
-        lease_until: Time,
-        at: Time,
-    ) -> Result<Option<Taken>, StoreError> {
-        self.writer.write(1, move |write| unsettled::renew(write, &expired, lease_until, at)).await
-    }
-
-    async fn settle_unknown(
-        &self,
-        id: RedriveId,
-        letter: LetterId,
-        word: ByPerson,
-        by: Actor,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| unsettled::settle_unknown(write, id, letter, word, &by, at)).await
-    }
-
-    async fn prove(&self, proof: Proof) -> Result<Proved, StoreError> {
-        self.writer.write(1, move |write| unsettled::prove(write, &proof)).await
-    }
-
-    async fn note_act(&self, act: Act, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| write.add_act(&act, &by, at)).await
-    }
-
-    async fn unlinked_audit(&self, limit: usize) -> Result<(Option<[u8; 32]>, Vec<AuditEntry>), StoreError> {
-        self.readers.read(move |conn| audit::unlinked(conn, limit)).await
-    }
-
-    async fn link_audit(&self, links: Vec<(u64, [u8; 32])>) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| audit::link(write, &links)).await
-    }
-
-    async fn audit_links(
-        &self,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(AuditEntry, Option<[u8; 32]>)>, StoreError> {
-        self.readers.read(move |conn| audit::links(conn, after, limit)).await
     }
 }
 

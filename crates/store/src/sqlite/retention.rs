@@ -1,27 +1,21 @@
-//! Limits, the archive and holds.
+//! Limits and the archive.
 
 pub(super) mod index;
 pub(super) mod meet;
 mod prune;
-pub(super) mod recount;
 mod restore;
 mod room;
 mod shelve;
 
 use async_trait::async_trait;
-use lazaret_core::id::{FileId, HoldId, LetterId};
-use lazaret_core::limits;
-use lazaret_core::time::Time;
+use lazaret_core::id::FileId;
 
 use super::SqliteStore;
-use super::holds;
 use super::transfer::Packed;
 use crate::RetentionStore;
 use crate::StoreError;
 use crate::archive::{ArchivePage, ArchiveQuery, Entry, ShelvedRow};
-use crate::audit::Actor;
 use crate::decision::{Decided, Decision, Verb};
-use crate::hold::{HoldPlaced, HoldRecord, NewHold};
 use crate::retention::{Prunable, PrunableQuery, PruneBatch, Pruned, QueueStanding};
 use crate::transfer::Import;
 
@@ -79,56 +73,5 @@ impl RetentionStore for SqliteStore {
             .await?;
         self.rounds.after(Verb::Restore);
         Ok(decided)
-    }
-
-    async fn place_hold(&self, hold: NewHold) -> Result<HoldPlaced, StoreError> {
-        holds::place(self, hold).await
-    }
-
-    async fn work_hold(&self, id: HoldId, at: Time) -> Result<bool, StoreError> {
-        let weight = limits::DECISION_ROWS_PER_WRITE;
-        let more = self.writer.write(weight, move |write| holds::work::work(write, id, at)).await?;
-        self.rounds.after(Verb::Release);
-        Ok(more)
-    }
-
-    async fn release_hold(
-        &self,
-        id: HoldId,
-        reason: Option<String>,
-        by: Actor,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.writer.write(1, move |write| holds::work::release(write, id, reason.as_deref(), &by, at)).await
-    }
-
-    async fn due_holds(&self, at: Time) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers.read(move |conn| holds::record::due(conn, at)).await
-    }
-
-    async fn holds(
-        &self,
-        before: Option<HoldId>,
-        ended: bool,
-        limit: usize,
-    ) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers.read(move |conn| holds::record::page(conn, before, ended, limit)).await
-    }
-
-    async fn hold(&self, id: HoldId) -> Result<Option<HoldRecord>, StoreError> {
-        self.readers.read(move |conn| holds::record::one(conn, id)).await
-    }
-
-    async fn hold_letters(
-        &self,
-        id: HoldId,
-        after: Option<LetterId>,
-        limit: usize,
-    ) -> Result<Vec<LetterId>, StoreError> {
-        self.readers.read(move |conn| holds::record::letters(conn, id, after, limit)).await
-    }
-
-    async fn holds_of(&self, letter: LetterId) -> Result<Vec<HoldRecord>, StoreError> {
-        self.readers.read(move |conn| holds::record::of_letter(conn, letter)).await
     }
 }

@@ -31,8 +31,8 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    pub(super) fn not(decided: Decided) -> Result<Carried, StoreError> {
-        Ok(Carried { decided, job: None, incident: None })
+    pub(super) const fn only(decided: Decided) -> Carried {
+        Carried { decided, job: None, incident: None }
     }
 }
 
@@ -76,11 +76,11 @@ pub(super) fn delete(
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
     let standing = match standing(&write.conn, letter)? {
-        None => return Carried::not(Decided::Unknown),
+        None => return Ok(Carried::only(Decided::Unknown)),
         Some(standing) => standing,
     };
     if let Err(refused) = standing.after(Action::Delete) {
-        return Carried::not(Decided::Refused(refused));
+        return Ok(Carried::only(Decided::Refused(refused)));
     }
     match standing.place {
         Place::Live => delete_live(write, letter, decision),

@@ -10,7 +10,6 @@ use rusqlite::{Connection, OptionalExtension, ToSql};
 use super::audit::{self, NewEntry};
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
-use super::holds;
 use super::jobs::follow::{Retried, follow, job_of, retry, withdraw};
 use super::redrives::doors::{self, Door, Passage};
 use super::rows;
@@ -18,30 +17,10 @@ use super::trash::{self, Carried};
 use super::writer::Write;
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
+use crate::engine::holds;
+use crate::seam::ready;
 
-/// What a move writes beside the state.
-#[derive(Clone, Copy)]
-pub(super) enum Mark<'a> {
-    Nothing,
-    /// The letter ends: how, by whom, why.
-    Ends {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
-    /// A letter ends whose copy was out: how, by whom, why.
-    Delivered {
-        strategy: Strategy,
-        by: &'a str,
-        notes: Option<&'a str>,
-    },
-    /// The letter waits again: what ended it is taken back.
-    Reopens,
-    /// The letter was claimed, and will be sent.
-    Claims,
-    /// The letter goes out with this move: there is no sending that could fail.
-    Sends,
-}
+pub(super) use crate::engine::verdicts::Mark;
 
 /// Moves one letter if the machine allows it, with its counters; otherwise says how it stands.
 pub(super) fn apply(
@@ -86,7 +65,6 @@ fn update(
     let mut binds: Vec<&dyn ToSql> = vec![letter.bytes(), &from, &to, &at];
     let strategy;
     let set = match &mark {
-        Mark::Nothing => "",
         Mark::Ends { strategy: how, by, notes } => {
             strategy = how.name();
             binds.extend([&strategy as &dyn ToSql, by, notes]);
@@ -183,16 +161,10 @@ pub(super) fn record(
     redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
     let entry = NewEntry {
-        at: decision.at,
-        actor: &decision.actor,
-        action: decision.verb.name(),
         letter: Some(letter),
-        operation: None,
-        incident: None,
         redrive,
-        filter: None,
-        count: 1,
         reason: decision.reason.as_deref(),
+        ..NewEntry::new(&decision.actor, decision.verb.name(), decision.at)
     };
     audit::add(write, &entry)
 }
@@ -242,8 +214,11 @@ pub(super) fn carry_out(
             }
             moved
         }
-        Verb::Hold => holds::hold(write, letter, decision, operation)?,
-        Verb::Release => holds::release(write, letter, decision)?,
+        Verb::Hold => Carried::only(match operation {
+            Some(operation) => ready(holds::hold_moved(write, letter, decision, operation))?,
+            None => ready(holds::hold(write, letter, decision))?,
+        }),
+        Verb::Release => Carried::only(ready(holds::release(write, letter, decision))?),
         Verb::Retry => {
             let Retried { decided, job } = retry(write, letter, &Override::default(), decision.at)?;
             if decided == Decided::Done {

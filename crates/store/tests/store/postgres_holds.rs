@@ -9,7 +9,7 @@ use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::testing::TestDatabase;
-use lazaret_store::{RetentionStore, Store};
+use lazaret_store::{Holds, Store};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 

@@ -19,7 +19,7 @@ use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::worker::{Beat, Wish, Wished};
-use lazaret_store::{JobStore, Operations, RedriveStore, Store, Workers};
+use lazaret_store::{JobStore, Operations, RedriveStore, Replays, Store, Workers};
 use tokio::task::JoinSet;
 
 use crate::books;

@@ -11,7 +11,7 @@ use lazaret_core::letter::{Captured, Outcome, Receipt, admit};
 use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::LedgerBy;
-use lazaret_store::{Store, StoreError};
+use lazaret_store::{Numbers, Store, StoreError};
 use rusqlite::Connection;
 
 use crate::books;

@@ -14,7 +14,7 @@ use lazaret_store::decision::{Decided, Verb};
 use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::StatsOf;
-use lazaret_store::{Store, StoreError};
+use lazaret_store::{Numbers, Store, StoreError};
 use rusqlite::Connection;
 
 use crate::books;

@@ -5,12 +5,13 @@ use std::path::Path;
 use lazaret_core::class::ClassRules;
 use lazaret_core::filter::Filter;
 use lazaret_core::fingerprint::FingerprintRules;
-use lazaret_core::id::{HoldId, LetterId};
+use lazaret_core::id::{HoldId, LetterId, OperationId};
 use lazaret_core::letter::admit;
+use lazaret_store::decision::{Decision, Expected, NewOperation, Verb};
 use lazaret_store::failure::{Failure, FailurePoint};
 use lazaret_store::hold::{HoldOn, HoldPlaced, HoldState, NewHold};
 use lazaret_store::sqlite::{Mode, SqliteStore};
-use lazaret_store::{RetentionStore, Store, StoreError};
+use lazaret_store::{Holds, Operations, Store, StoreError};
 use rusqlite::Connection;
 
 use crate::books;
@@ -29,6 +30,13 @@ fn standing(n: u8) -> NewHold {
         by: ana(),
         at: at(0),
     }
+}
+
+fn operation() -> NewOperation {
+    let (actor, at) = (ana(), at(10));
+    let decision = Decision { verb: Verb::Discard, actor, reason: None, at, from: None, floor_ms: None };
+    let (id, filter) = (OperationId::mint(at, [1; 10]), Filter::default());
+    NewOperation { id, decision, filter, expected: Expected::Exactly(0) }
 }
 
 async fn capture(store: &SqliteStore, n: u8) -> LetterId {
@@ -72,22 +80,26 @@ async fn a_hold_counts_from_its_place_in_a_shared_commit() {
     let other = Connection::open(folder.path().join("lazaret.db")).unwrap();
     other.execute_batch("begin immediate").unwrap();
     let commits = *store.changes().borrow();
-    let (before, placed, twice, after, ()) = tokio::join!(
+    let (before, placed, once, twice, after, ()) = tokio::join!(
         biased;
         capture(&store, 1),
         store.place_hold(standing(1)),
+        store.open_operation(operation()),
         // The same id once more fails, and all the others are done again without it.
-        store.place_hold(standing(1)),
+        store.open_operation(operation()),
         capture(&store, 2),
         async { other.execute_batch("rollback").unwrap() },
     );
     assert_eq!(placed.unwrap(), HoldPlaced::Placed);
-    assert!(twice.is_err());
+    assert!(once.is_ok() && twice.is_err());
     assert_eq!((is_held(&store, before).await, is_held(&store, after).await), (false, true));
     assert!(*store.changes().borrow() - commits <= 2, "they shared a commit");
     while store.work_hold(standing(1).id, at(20)).await.unwrap() {}
     assert!(is_held(&store, before).await);
     assert_eq!(store.hold(standing(1).id).await.unwrap().unwrap().letters, 3);
+    // Whoever was not answered asks again.
+    assert_eq!(store.place_hold(standing(1)).await.unwrap(), HoldPlaced::Placed);
+    assert_eq!(store.holds(None, true, 10).await.unwrap().len(), 1);
     books::agree(&store).await;
 }
 

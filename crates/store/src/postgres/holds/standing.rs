@@ -19,9 +19,10 @@ use super::super::conn::Conn;
 use super::super::letters;
 use super::super::rows::{self, LETTER_COLUMNS};
 use super::super::writer::Write;
-use super::{Totals, put_under, show, tell};
+use super::Totals;
 use crate::StoreError;
 use crate::decision::Verb;
+use crate::engine::holds::{add_hold_event, parse_filter, put_under, show};
 use crate::packing::Prepared;
 
 /// A standing hold that catches letters.
@@ -55,16 +56,10 @@ pub(in crate::postgres) async fn in_force(conn: &Conn) -> Result<Arc<Vec<InForce
     let mut holds = Vec::new();
     for row in conn.query(IN_FORCE, &[&(limits::STANDING_HOLDS_MAX as i64)]).await? {
         let (id, text) = (HoldId::from_bytes(row.id(0)?), row.cell::<Option<&str>>(1)?.unwrap_or_default());
-        let filter = parse(id, text)?;
+        let filter = parse_filter(id, text)?;
         holds.push(InForce { id, filter, until: row.time_opt(2)?, by: row.cell(3)? });
     }
     Ok(Arc::new(holds))
-}
-
-/// The filter of a hold.
-pub(super) fn parse(id: HoldId, text: &str) -> Result<Filter, StoreError> {
-    Filter::from_text(text)
-        .map_err(|error| StoreError::Corrupt(format!("the filter of hold {id} cannot be read: {error}")))
 }
 
 impl Totals {
@@ -133,7 +128,7 @@ impl<'a> Arrived<'a> {
     }
 }
 
-/// Puts letters that came in under the standing holds that they match. They are held still, or new.
+/// Puts letters that came in under the standing holds that they match. They are locked, or new.
 pub(in crate::postgres) async fn catch<'a, I>(write: &mut Write, arrived: I) -> Result<(), StoreError>
 where
     I: IntoIterator<Item = Arrived<'a>>,
@@ -157,13 +152,13 @@ where
     for (letter, hold, at) in
         caught.into_iter().filter(|(letter, hold, _)| added.contains(&(*letter, hold.id)))
     {
-        tell(write, Verb::Hold, letter, hold.id, &hold.by, at)?;
+        add_hold_event(write, Verb::Hold, letter, hold.id, &hold.by, at)?;
     }
     Ok(())
 }
 
 /// A letter is live again: it shows the holds that it is under, and the standing ones are asked. Whoever brings it back
-/// holds it still where it came from, or has removed it there.
+/// has locked it where it came from, or has removed it there.
 pub(in crate::postgres) async fn came_back(
     write: &mut Write,
     letter: LetterId,
@@ -173,7 +168,7 @@ pub(in crate::postgres) async fn came_back(
     catch_stored(write, letter, at).await
 }
 
-/// Puts a live letter under the standing holds that are for it as it stands now. It is held still.
+/// Puts a live letter under the standing holds that are for it as it stands now. It is locked.
 pub(in crate::postgres) async fn catch_stored(
     write: &mut Write,
     letter: LetterId,

@@ -18,7 +18,6 @@ use super::super::PostgresStore;
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
 use super::super::failure::{Kind, kind_of};
-use super::super::incidents;
 use super::super::insert::{self, Incoming};
 use super::super::redrives::doors::{self, Door};
 use super::super::redrives::outcomes;
@@ -29,6 +28,7 @@ use super::{live_letter, tell};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::Decided;
+use crate::engine::incidents::letter_cause;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::redrive::LetterCause;
 
@@ -224,7 +224,7 @@ async fn redrive(
         return Ok(Err(Changed::Stale));
     }
     // The letter is judged by the incident that it is in now.
-    let cause = incidents::letter_causes(&write.conn, &[letter]).await?.remove(&letter);
+    let cause = letter_cause(write, letter).await?;
     let governed = match cause.as_ref().map(|cause| cause.pass(governance)) {
         Some(Ok(Passed::Governed)) => cause,
         Some(Ok(Passed::Freely)) | None => None,

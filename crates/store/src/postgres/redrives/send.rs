@@ -1,5 +1,5 @@
 //! Sending letters that a run has taken: claims go forward step by step, and whatever sending comes to is written down
-//! together with the letters, their outcomes and their lanes. Letters are held first, then their claims are looked at.
+//! together with the letters, their outcomes and their lanes. Letters are locked first, then their claims are looked at.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -196,7 +196,7 @@ select c.letter, c.life, c.step, t.outcome, c.idempotency_key, c.renewals
  where c.letter = any($1)
    and c.run = $2";
 
-/// Those of the letters, which are held, that a run has out.
+/// Those of the locked letters that a run has out.
 pub(super) async fn claimed(
     write: &Write,
     run: RedriveId,
@@ -384,4 +384,32 @@ async fn add_failures(write: &Write, failed: &[(Claimed, &Attempt, &str)]) -> Re
         .collect();
     add_attempts(&write.conn, &attempts).await?;
     Ok(())
+}
+
+/// Resolves a locked letter that a run has out, by evidence or a person's word.
+pub(in crate::postgres) async fn confirm_one(
+    write: &mut Write,
+    (run, letter): (&Run, LetterId),
+    to: Outcome,
+    evidence: &str,
+    (by, at): (&str, Time),
+) -> Result<(), StoreError> {
+    let claimed = expect_claimed(write, run, letter).await?;
+    Settling { run, by, at }.confirm(write, &[claimed], to, evidence).await
+}
+
+/// Takes a locked letter back of which a person says that it was not sent: it is pending again.
+pub(in crate::postgres) async fn unclaim_one(
+    write: &mut Write,
+    (run, letter): (&Run, LetterId),
+    evidence: &str,
+    (by, at): (&str, Time),
+) -> Result<(), StoreError> {
+    let claimed = expect_claimed(write, run, letter).await?;
+    Settling { run, by, at }.take_back(write, claimed, evidence).await
+}
+
+async fn expect_claimed(write: &Write, run: &Run, letter: LetterId) -> Result<Claimed, StoreError> {
+    let gone = || StoreError::Corrupt(format!("letter {letter} has lost its claim"));
+    claimed(write, run.redrive.id, &[letter]).await?.remove(&letter).ok_or_else(gone)
 }

@@ -18,7 +18,6 @@ use serde_json::json;
 use super::super::cell::{Cells, Uid};
 use super::super::conn::Conn;
 use super::super::events::{self, NewEvent};
-use super::super::incidents;
 use super::super::insert::column;
 use super::super::jobs::follow::{Jobs, lock_jobs};
 use super::super::jobs::retry::{Asked, retry_held};
@@ -29,6 +28,7 @@ use super::shifts::{Listed, Shifted, shift_all};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::incidents::letter_causes;
 use crate::engine::redrives::plan::groups;
 use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
@@ -106,7 +106,7 @@ async fn take(
         Some(_) => Vec::new(),
         None => governed(&heads, &destinations),
     };
-    let causes = incidents::letter_causes(&write.conn, &governed).await?;
+    let causes = letter_causes(write, &governed).await?;
     let mut sorted = Sorted::default();
     for head in heads {
         sorted.sort(head, &held, &destinations, &causes);

@@ -1,7 +1,11 @@
 //! A rule that has nothing left to do looks at next to nothing, however many letters it has given up.
 
+use lazaret_core::time::Time;
+
+use super::super::PostgresStore;
 use super::*;
 use crate::Store;
+use crate::engine::replays::{Look, Round, WINDOW_END, look, reach, window_end};
 use crate::sqlite::Mode;
 use crate::testing::TestDatabase;
 
@@ -45,11 +49,11 @@ fn seconds(look: &Look) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_given_is_passed_and_what_is_given_is_not() {
-    let (_database, store, conn) = filled().await;
+    let (_database, store, mut conn) = filled().await;
     let ask = query("queue:q", 3);
     let mut round = Round::new(&ask);
     for _ in 0..2 {
-        let seen = look(&conn, &ask, &round, 100).await.unwrap();
+        let seen = look(&mut conn, &ask, &round, 100).await.unwrap();
         assert_eq!(seconds(&seen), [0, 10, 20]);
         round.place = seen.place;
     }
@@ -60,22 +64,22 @@ async fn what_is_not_given_is_passed_and_what_is_given_is_not() {
     .await
     .unwrap();
     for reached in 1..=10 {
-        let seen = look(&conn, &ask, &round, 100).await.unwrap();
+        let seen = look(&mut conn, &ask, &round, 100).await.unwrap();
         assert_eq!(seconds(&seen), [0; 0]);
-        assert!(seen.place.unwrap().0 >= BEGIN + reached * 100_000 - 1_000, "a hundred at a time");
+        assert!(seen.place.unwrap().0.ms() >= BEGIN + reached * 100_000 - 1_000, "a hundred at a time");
         round.place = seen.place;
     }
-    let seen = look(&conn, &ask, &round, 100).await.unwrap();
+    let seen = look(&mut conn, &ask, &round, 100).await.unwrap();
     assert_eq!(seen.place, Some(reach(&ask)));
-    assert_eq!(window_end(&conn, seen.place, 1).await.unwrap(), None, "nothing is left to be looked at");
+    assert_eq!(window_end(&mut conn, seen.place, 1).await.unwrap(), None, "nothing is left to be looked at");
     // Letters that wait again may lie behind the place.
     round = round.as_of(seen.waiting_again);
     conn.batch("delete from replays where letter in (select letter from replays order by letter limit 2)")
         .await
         .unwrap();
-    assert_eq!(seconds(&look(&conn, &ask, &round, 100).await.unwrap()), [0; 0]);
+    assert_eq!(seconds(&look(&mut conn, &ask, &round, 100).await.unwrap()), [0; 0]);
     conn.batch("update positions set waiting_again = waiting_again + 1").await.unwrap();
-    assert_eq!(seconds(&look(&conn, &ask, &round, 100).await.unwrap()), [0]);
+    assert_eq!(seconds(&look(&mut conn, &ask, &round, 100).await.unwrap()), [0]);
     store.close().await.unwrap();
 }
 
@@ -84,26 +88,20 @@ const OF_JOBS: &str = "dead_letter_queue_2025_01_status_died_at_id_idx1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_are_met_by_the_index_that_holds_no_others() {
-    let (_database, store, conn) = filled().await;
-    let from = Some((BEGIN + 500_000, [0; 16]));
-    let end = window_end(&conn, from, 100).await.unwrap();
+    let (_database, store, mut conn) = filled().await;
+    let from = Some((Time::from_ms(BEGIN + 500_000), LetterId::from_bytes([0; 16])));
+    let end = window_end(&mut conn, from, 100).await.unwrap();
     for filter in ["", "source:jobs held:no", "queue:q status:pending"] {
         let (sql, binds) = candidates_sql(&conn, &query(filter, 3), (from, end), 4).await.unwrap();
         let rows = conn.ask(&format!("explain (costs off) {sql}"), &binds).await.unwrap();
         let plan: String = rows.iter().map(|row| row.cell::<String>(0).unwrap() + "\n").collect();
         assert!(plan.contains(OF_JOBS), "{filter}: {plan}");
     }
-    let sql = format!("prepare asked as {WINDOW_END}; set plan_cache_mode to force_generic_plan");
+    let sql = format!("prepare asked as {}; set plan_cache_mode to force_generic_plan", WINDOW_END.postgres);
     conn.batch(&sql).await.unwrap();
     let values = format!("'{}', '2025-01-01', gen_random_uuid(), 99", Status::Pending.name());
     let rows = conn.ask(&format!("explain (costs off) execute asked ({values})"), &Binds::default()).await;
     let plan: String = rows.unwrap().iter().map(|row| row.cell::<String>(0).unwrap() + "\n").collect();
     assert!(plan.contains(OF_JOBS) && !plan.contains("Sort  "), "{plan}");
     store.close().await.unwrap();
-}
-
-#[test]
-fn the_place_before_another_is_the_last_before_it() {
-    assert_eq!(before((7, [0; 16])), (6, [u8::MAX; 16]));
-    assert_eq!(before((7, 256_u128.to_be_bytes())), (7, 255_u128.to_be_bytes()));
 }

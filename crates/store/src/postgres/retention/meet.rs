@@ -8,7 +8,6 @@ use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Outcome, Receipt};
 use lazaret_core::lifecycle::Place;
 
-use super::super::holds;
 use super::super::insert::{Incoming, meet, note};
 use super::super::redrives::outcomes;
 use super::super::trash::put_back;
@@ -16,6 +15,7 @@ use super::super::writer::Write;
 use super::restore::{OnRecord, Revived, leave_archive, look, revive};
 use crate::StoreError;
 use crate::engine::archive::late;
+use crate::engine::holds::show;
 use crate::failure::FailurePoint;
 
 /// The key of the letter is held. Nothing if it is not archived any more.
@@ -71,7 +71,7 @@ async fn bring_back(
     write.failures.at(FailurePoint::Meet)?;
     leave_archive(write, letter).await?;
     // Nobody changes its holds any more where it was; the standing ones are asked when it has its next life.
-    holds::show(write, &[letter], None).await?;
+    show(write, &[letter], None).await?;
     write.tally.at(at);
     write.tally.appear(&on_record.counted);
     Ok(())

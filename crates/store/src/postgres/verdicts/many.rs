@@ -11,7 +11,6 @@ use lazaret_core::time::Time;
 use super::super::cell::{At, Bind, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::counters::Counted;
-use super::super::holds;
 use super::super::jobs::follow::{Jobs, follow, lock_jobs, withdraw};
 use super::super::jobs::retry::{Asked, Retried, retry_held};
 use super::super::redrives::doors::{self, Door};
@@ -21,6 +20,7 @@ use super::super::writer::Write;
 use super::{Mark, carry_out, count, ends, set, tell};
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
+use crate::engine::holds;
 
 /// What a decision did to one letter of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub(in crate::postgres) async fn carry_out_all(
     if decision.verb == Verb::Restore {
         return restore_all(write, letters, decision, operation).await;
     }
-    if decision.verb == Verb::Hold && !holds::stands(write, operation).await? {
+    if decision.verb == Verb::Hold && !holds::is_in_force(write, operation).await? {
         return Ok(vec![Listed::HoldEnded; letters.len()]);
     }
     let ids: Vec<LetterId> = letters.iter().map(|(letter, _)| *letter).collect();
@@ -110,7 +110,7 @@ async fn hold_gone(
         if *listed != Listed::Decided(Decided::Unknown) {
             continue;
         }
-        let decided = holds::hold_gone(write, *letter, decision, operation).await?;
+        let decided = holds::hold_moved(write, *letter, decision, operation).await?;
         if decided == Decided::Done {
             tell(write, *letter, decision, Some(operation), &Carried::only(Decided::Done)).await?;
         }
@@ -134,11 +134,11 @@ async fn carry_out_held(
         Verb::Discard => ends(Strategy::Discard, decision),
         Verb::Reopen => Mark::Reopens,
         Verb::Hold => {
-            holds::hold_all(write, &letters(), decision, operation).await?;
+            holds::hold_listed(write, &letters(), decision, operation).await?;
             return Ok(all_done());
         }
         Verb::Release => {
-            holds::release_all(write, &letters(), decision).await?;
+            holds::release_listed(write, &letters(), decision).await?;
             return Ok(all_done());
         }
         Verb::Retry => {

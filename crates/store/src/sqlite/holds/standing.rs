@@ -9,9 +9,10 @@ use lazaret_core::limits;
 use lazaret_core::time::Time;
 use rusqlite::Connection;
 
-use super::{put_under, tell};
 use crate::StoreError;
 use crate::decision::Verb;
+use crate::engine::holds::{add_hold_event, parse_filter, put_under, show};
+use crate::seam::ready;
 use crate::sqlite::rows::{self, LETTER_COLUMNS};
 use crate::sqlite::scan::Scanner;
 use crate::sqlite::writer::Write;
@@ -91,7 +92,7 @@ fn read(conn: &Connection) -> Result<Arc<[Rule]>, StoreError> {
         let hold = HoldId::from_bytes(row.get(0)?);
         rules.push(Rule {
             hold,
-            filter: parse(hold, &row.get::<_, Option<String>>(1)?.unwrap_or_default())?,
+            filter: parse_filter(hold, &row.get::<_, Option<String>>(1)?.unwrap_or_default())?,
             until: row.get::<_, Option<i64>>(2)?.map(Time::from_ms),
             by: row.get(3)?,
         });
@@ -99,14 +100,8 @@ fn read(conn: &Connection) -> Result<Arc<[Rule]>, StoreError> {
     Ok(rules.into())
 }
 
-/// The filter of a hold. One that cannot be read is an error: to go on would let letters go that are held.
-pub(super) fn parse(hold: HoldId, text: &str) -> Result<Filter, StoreError> {
-    Filter::from_text(text)
-        .map_err(|error| StoreError::Corrupt(format!("the filter of hold {hold} cannot be read: {error}")))
-}
-
 /// Puts a live letter under the standing holds that are for it.
-pub(in crate::sqlite) fn catch(write: &Write, id: LetterId, at: Time) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn catch(write: &mut Write, id: LetterId, at: Time) -> Result<(), StoreError> {
     let rules = write.standing.rules(&write.conn)?;
     if rules.is_empty() {
         return Ok(());
@@ -123,6 +118,7 @@ pub(in crate::sqlite) fn catch(write: &Write, id: LetterId, at: Time) -> Result<
     };
     let (letter, number) = (rows::letter(row)?, row.get(31)?);
     drop(found);
+    drop(statement);
     for Rule { hold, filter, until, by } in rules.iter() {
         // One that has come to its end is about to be released.
         let is_over = until.is_some_and(|until| until <= at);
@@ -134,8 +130,9 @@ pub(in crate::sqlite) fn catch(write: &Write, id: LetterId, at: Time) -> Result<
         if filter.needs_content() && !scanner.holds(number, letter.life)? {
             continue;
         }
-        if put_under(write, *hold, id, at)? {
-            tell(write, Verb::Hold, id, *hold, by, at)?;
+        if !ready(put_under(write, &[(id, *hold)]))?.is_empty() {
+            ready(show(write, &[id], Some(at)))?;
+            add_hold_event(write, Verb::Hold, id, *hold, by, at)?;
         }
     }
     Ok(())

@@ -12,7 +12,6 @@ use lazaret_core::time::Time;
 
 use super::super::audit::{self, NewEntry};
 use super::super::events::{self, NewEvent};
-use super::super::incidents;
 use super::super::insert;
 use super::super::redrives::doors::{self, Door, Passage};
 use super::super::redrives::outcomes;
@@ -24,9 +23,11 @@ use super::{live_letter, tell};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::Decided;
+use crate::engine::incidents::letter_cause;
 use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::packing::Prepared;
 use crate::redrive::LetterCause;
+use crate::seam::ready;
 
 /// A change with everything done to it that needs no database.
 pub(in crate::sqlite) struct Move {
@@ -128,11 +129,11 @@ pub(in crate::sqlite) fn change(write: &mut Write, change: &Move) -> Result<Chan
 /// Asks the gate for a letter as it is now: its cause if it passes under the RCA, nothing if it passes freely. One that is
 /// gone is found to be so when it is moved.
 fn ask_gate(
-    write: &Write,
+    write: &mut Write,
     letter: LetterId,
     governance: Governance,
 ) -> Result<Result<Option<LetterCause>, (Shut, IncidentId)>, StoreError> {
-    let Some(cause) = incidents::letter_cause(&write.conn, letter)? else { return Ok(Ok(None)) };
+    let Some(cause) = ready(letter_cause(write, letter))? else { return Ok(Ok(None)) };
     Ok(match cause.pass(governance) {
         Ok(Passed::Governed) => Ok(Some(cause)),
         Ok(Passed::Freely) => Ok(None),

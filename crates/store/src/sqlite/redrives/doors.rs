@@ -48,11 +48,7 @@ select id
  limit 1";
 
 /// The redrive that a rule has open on the day of a time.
-pub(in crate::sqlite) fn of_rule(
-    write: &Write,
-    rule: &str,
-    at: Time,
-) -> Result<Option<RedriveId>, StoreError> {
+fn of_rule(write: &Write, rule: &str, at: Time) -> Result<Option<RedriveId>, StoreError> {
     let day = day_start(at).ms();
     let mut statement = write.conn.prepare_cached(OF_RULE)?;
     Ok(statement.query_row((rule, day), |row| row.get(0).map(RedriveId::from_bytes)).optional()?)
@@ -167,6 +163,23 @@ pub(in crate::sqlite) fn record(
         Door::Operation(_) | Door::Rule(_) => {}
     }
     Ok(id)
+}
+
+/// Writes down that letters were put back with their jobs by a rule; returns the redrive.
+pub(in crate::sqlite) fn record_replays(
+    write: &mut Write,
+    rule: &str,
+    letters: &[LetterId],
+    by: &Actor,
+    at: Time,
+) -> Result<RedriveId, StoreError> {
+    let passage = Passage { door: Door::Rule(rule), by, reason: None, governed: None, at };
+    for letter in letters {
+        record(write, *letter, &passage)?;
+    }
+    leave(write, at)?;
+    of_rule(write, rule, at)?
+        .ok_or_else(|| StoreError::Corrupt(format!("the redrive of rule {rule} is missing")))
 }
 
 const ADD_GROUP: &str = "

@@ -76,6 +76,13 @@ pub(super) fn begin(
     Ok(begun)
 }
 
+const END_LEASES: &str = "update claims set lease_until = ?1 where lease_until > ?1";
+
+/// Ends every lease that is not over; says how many.
+pub(super) fn end_leases(write: &Write, at: Time) -> Result<usize, StoreError> {
+    Ok(write.conn.prepare_cached(END_LEASES)?.execute([at.plus_ms(-1).ms()])?)
+}
+
 /// Settles letters by what sending them came to; says of each whether its claim still was the caller's.
 pub(super) fn settle(
     write: &mut Write,
@@ -265,4 +272,37 @@ fn add_failure(write: &Write, letter: LetterId, life: u32, attempt: &Attempt) ->
         add_attempt(write, row, last + 1, life, &pack_attempt(attempt, identity)?)?;
     }
     Ok(())
+}
+
+/// Resolves a letter that a run has out, by evidence or a person's word.
+pub(in crate::sqlite) fn confirm_one(
+    write: &mut Write,
+    (run, letter): (&Run, LetterId),
+    to: Outcome,
+    evidence: &str,
+    (by, at): (&str, Time),
+) -> Result<(), StoreError> {
+    let claimed = expect_claimed(write, run, letter)?;
+    let mut settling = Settling { run, by, at, shifts: Shifts::default() };
+    settling.confirm(write, letter, &claimed, to, evidence)?;
+    settling.shifts.flush(write, at)
+}
+
+/// Takes a letter back of which a person says that it was not sent: it is pending again.
+pub(in crate::sqlite) fn unclaim_one(
+    write: &mut Write,
+    (run, letter): (&Run, LetterId),
+    evidence: &str,
+    (by, at): (&str, Time),
+) -> Result<(), StoreError> {
+    let claimed = expect_claimed(write, run, letter)?;
+    let mut settling = Settling { run, by, at, shifts: Shifts::default() };
+    settling.unclaim(write, letter)?;
+    settling.shifts.shift(write, &claimed.listed, &Turn::new(Outcome::Failed, Some(evidence), at))?;
+    settling.shifts.flush(write, at)
+}
+
+fn expect_claimed(write: &Write, run: &Run, letter: LetterId) -> Result<Claimed, StoreError> {
+    let gone = || StoreError::Corrupt(format!("letter {letter} has lost its claim"));
+    claimed(write, run.redrive.id, letter)?.ok_or_else(gone)
 }

@@ -14,7 +14,6 @@ use rusqlite::OptionalExtension;
 use serde_json::json;
 
 use super::super::events::{self, NewEvent};
-use super::super::incidents;
 use super::super::jobs::follow::{Retried, retry};
 use super::super::rows;
 use super::super::verdicts::{Mark, apply};
@@ -24,6 +23,7 @@ use super::outcomes::{Listed, Shifts, Turn};
 use crate::StoreError;
 use crate::claim::ClaimStep;
 use crate::decision::Decided;
+use crate::engine::incidents::letter_cause;
 use crate::engine::redrives::plan::groups;
 use crate::engine::redrives::row::{self, Run};
 use crate::job::SOURCE;
@@ -203,7 +203,7 @@ fn take_one(write: &mut Write, look: &Look, head: &Head, shifts: &mut Shifts) ->
     };
     if *passed == Passed::Governed
         && look.run.redrive.break_glass.is_none()
-        && let Some(cause) = incidents::letter_cause(&write.conn, head.letter)?
+        && let Some(cause) = ready(letter_cause(write, head.letter))?
         && let Err(shut) = cause.pass(Governance::Required)
     {
         return refuse(write, look, head, shut, shifts);

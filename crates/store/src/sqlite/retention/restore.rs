@@ -50,18 +50,18 @@ fn bring_back(
     entry: Entry,
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
-    let Some(standing) = standing(&write.conn, letter)? else { return Carried::not(Decided::Unknown) };
+    let Some(standing) = standing(&write.conn, letter)? else { return Ok(Carried::only(Decided::Unknown)) };
     if let Err(refused) = standing.after(Action::Restore) {
-        return Carried::not(Decided::Refused(refused));
+        return Ok(Carried::only(Decided::Refused(refused)));
     }
     let is_it: bool =
         write.conn.prepare_cached(OF_ENTRY)?.query_row((letter.bytes(), entry), |row| row.get(0))?;
     // It came back and went again meanwhile: what was read out of the file is not what it is now.
     if !is_it || decision.from.is_some_and(|from| from != standing.status) {
-        return Carried::not(Decided::Refused(Refused { action: Action::Restore, standing }));
+        return Ok(Carried::only(Decided::Refused(Refused { action: Action::Restore, standing })));
     }
     if is_replaced(&write.conn, letter)? {
-        return Carried::not(Decided::Replaced);
+        return Ok(Carried::only(Decided::Replaced));
     }
     let counted = put_whole(write, letter, packed, decision.at)?;
     take_off_record(&write.conn, letter, packed.import())?;

@@ -29,17 +29,17 @@ pub(in crate::sqlite) fn restore(
     decision: &Decision,
 ) -> Result<Carried, StoreError> {
     let standing = match standing(&write.conn, letter)? {
-        None => return Carried::not(Decided::Unknown),
+        None => return Ok(Carried::only(Decided::Unknown)),
         Some(standing) => standing,
     };
     if let Err(refused) = standing.after(Action::Restore) {
-        return Carried::not(Decided::Refused(refused));
+        return Ok(Carried::only(Decided::Refused(refused)));
     }
     let Some(kept) = kept(&write.conn, letter)? else {
-        return Carried::not(Decided::Refused(Refused { action: Action::Restore, standing }));
+        return Ok(Carried::only(Decided::Refused(Refused { action: Action::Restore, standing })));
     };
     if is_replaced(&write.conn, letter)? {
-        return Carried::not(Decided::Replaced);
+        return Ok(Carried::only(Decided::Replaced));
     }
     bring_back(write, letter, &kept, decision.at)?;
     write.failures.at(FailurePoint::Restore)?;

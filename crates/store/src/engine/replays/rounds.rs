@@ -8,15 +8,17 @@ use lazaret_core::id::LetterId;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
-use super::{Key, Look};
+use super::Look;
+use crate::decision::Verb;
+use crate::engine::operations::DeathKey;
 use crate::replay::{Replay, ReplayQuery, Replayed};
 
 #[derive(Debug, Default)]
-pub(in crate::postgres) struct Rounds(Mutex<HashMap<String, Round>>);
+pub(crate) struct Rounds(Mutex<HashMap<String, Round>>);
 
 /// One walk of a rule through the letters.
 #[derive(Debug, Clone)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// What was asked; a rule that asks for something else begins anew.
     filter: Filter,
     max_replays: u32,
@@ -24,7 +26,7 @@ pub(super) struct Round {
     /// How many letters had come to wait again by hand when it began, once it has looked.
     pub waiting_again: Option<u64>,
     /// Everything up to here was looked at and not given.
-    pub place: Option<Key>,
+    pub place: Option<DeathKey>,
     /// Letters behind it that could not be put back.
     pub passed: Arc<HashSet<LetterId>>,
 }
@@ -115,6 +117,18 @@ impl Rounds {
             }
         }
     }
+
+    /// Ends all rounds if letters came to wait, or to be free, that may lie behind them.
+    pub fn after(&self, verb: Verb) {
+        match verb {
+            Verb::Reopen | Verb::Restore | Verb::Release => self.end(),
+            Verb::Resolve | Verb::Discard | Verb::Hold | Verb::Retry | Verb::Delete => {}
+        }
+    }
+
+    pub fn end(&self) {
+        self.all().clear();
+    }
 }
 
 #[cfg(test)]
@@ -127,7 +141,8 @@ mod tests {
     }
 
     fn look(place: i64, waiting_again: u64) -> Look {
-        Look { letters: Vec::new(), place: Some((place, [0; 16])), waiting_again }
+        let place = Some((Time::from_ms(place), LetterId::from_bytes([0; 16])));
+        Look { letters: Vec::new(), place, waiting_again }
     }
 
     #[test]
@@ -144,7 +159,7 @@ mod tests {
     #[test]
     fn a_place_only_moves_on_until_letters_wait_again() {
         let (rounds, ask) = (Rounds::default(), query("queue:q", 1_000_000));
-        let place = || rounds.enter(&ask).place.map(|place| place.0);
+        let place = || rounds.enter(&ask).place.map(|place| place.0.ms());
         let first = rounds.enter(&ask);
         rounds.reach("r", &first, &look(7, 3));
         assert_eq!(place(), Some(7));
@@ -157,5 +172,20 @@ mod tests {
         assert_eq!(place(), Some(2), "it began anew");
         rounds.reach("r", &before, &look(9, 3));
         assert_eq!(place(), Some(2), "what was seen before that counts no more");
+    }
+
+    #[test]
+    fn a_look_that_was_overtaken_moves_no_place() {
+        let (rounds, ask) = (Rounds::default(), query("queue:q", 1_000_000));
+        let place = || rounds.enter(&ask).place.map(|place| place.0.ms());
+        let old = rounds.enter(&ask);
+        rounds.after(Verb::Reopen);
+        let new = rounds.enter(&ask);
+        rounds.reach("r", &old, &look(7, 0));
+        assert_eq!(place(), None);
+        rounds.reach("r", &new, &look(7, 0));
+        rounds.reach("r", &new, &look(5, 0));
+        rounds.after(Verb::Discard);
+        assert_eq!(place(), Some(7));
     }
 }

@@ -6,21 +6,20 @@ use lazaret_core::class::ErrorClass;
 use lazaret_core::lifecycle::Status;
 use lazaret_core::limits;
 
-use super::cell::Cells;
-use super::conn::Conn;
-use super::counters::Dimension;
 use crate::StoreError;
+use crate::engine::dimension::Dimension;
+use crate::seam::{Conn, Row, Sql, binds, sql};
 use crate::search::{SuggestKey, Suggestion};
 
 /// Asked within a snapshot.
 pub(super) async fn suggest(
-    conn: &Conn,
+    conn: &mut impl Conn,
     key: SuggestKey,
     prefix: &str,
     limit: usize,
 ) -> Result<Vec<Suggestion>, StoreError> {
-    // No value holds a NUL, and none can be bound.
-    if prefix.contains('\0') {
+    // No value begins with what no column can hold.
+    if conn.kept(prefix) != prefix {
         return Ok(Vec::new());
     }
     match key {
@@ -34,17 +33,18 @@ pub(super) async fn suggest(
             Ok(of_closed_set(ErrorClass::ALL.map(ErrorClass::name), prefix, &known, limit))
         }
         SuggestKey::Status => {
-            let known = statuses(conn).await?;
+            let known = conn.query(&STATUSES, binds![Dimension::All.name()], counted_value).await?;
             Ok(of_closed_set(Status::ALL.map(Status::name), prefix, &known, limit))
         }
-        SuggestKey::Subscriber => distinct(conn, "subscriber_id", prefix, limit).await,
-        SuggestKey::Tenant => distinct(conn, "tenant", prefix, limit).await,
+        SuggestKey::Subscriber => distinct(conn, &SUBSCRIBERS, prefix, limit).await,
+        SuggestKey::Tenant => distinct(conn, &TENANTS, prefix, limit).await,
         SuggestKey::Code => newest(conn, prefix, limit).await,
     }
 }
 
-const COUNTED: &str = "
-select c.value, sum(c.letters)::bigint as n
+const COUNTED: Sql = sql!(
+    "
+select c.value, sum(c.letters){postgres ::bigint} as letters
   from (select value, letters
           from counters
          where dimension = $1
@@ -54,26 +54,25 @@ select c.value, sum(c.letters)::bigint as n
          limit $4) c
  group by c.value
 having sum(c.letters) > 0
- order by n desc, c.value
- limit $5";
+ order by letters desc, c.value
+ limit $5"
+);
 
 async fn counted(
-    conn: &Conn,
+    conn: &mut impl Conn,
     dimension: Dimension,
     prefix: &str,
     limit: usize,
 ) -> Result<Vec<Suggestion>, StoreError> {
-    let (read_max, limit) = (limits::SUGGEST_COUNTERS_MAX as i64, limit as i64);
-    let rows = conn.query(COUNTED, &[&dimension.name(), &prefix, &behind(prefix), &read_max, &limit]).await?;
-    let mut suggestions = Vec::with_capacity(rows.len());
-    for row in rows {
-        let value: String = row.cell(0)?;
-        // An empty value is no help to anyone who types.
-        if !value.is_empty() {
-            suggestions.push(Suggestion { value, letters: Some(row.count(1)?) });
-        }
-    }
-    Ok(suggestions)
+    let values = binds![dimension.name(), prefix, behind(prefix), limits::SUGGEST_COUNTERS_MAX, limit];
+    let mut found = conn.query(&COUNTED, values, counted_value).await?;
+    // An empty value is no help to anyone who types.
+    found.retain(|suggestion| !suggestion.value.is_empty());
+    Ok(found)
+}
+
+fn counted_value(row: &Row<'_>) -> Result<Suggestion, StoreError> {
+    Ok(Suggestion { value: row.get("value")?, letters: Some(row.get("letters")?) })
 }
 
 /// The first text behind all that begin with `prefix`, in the order of their bytes. No column holds this character.
@@ -81,18 +80,15 @@ fn behind(prefix: &str) -> String {
     format!("{prefix}\u{10ffff}")
 }
 
-const STATUSES: &str = "
-select term, letters
+const STATUSES: Sql = sql!(
+    "
+select term as value, letters
   from counters
  where dimension = $1
    and value = ''
  order by term
- limit 100";
-
-async fn statuses(conn: &Conn) -> Result<Vec<Suggestion>, StoreError> {
-    let rows = conn.query(STATUSES, &[&Dimension::All.name()]).await?;
-    rows.iter().map(|row| Ok(Suggestion { value: row.cell(0)?, letters: Some(row.count(1)?) })).collect()
-}
+ limit 100"
+);
 
 /// Values of a closed set, also those that no letter has.
 fn of_closed_set<const N: usize>(
@@ -113,54 +109,84 @@ fn of_closed_set<const N: usize>(
 }
 
 /// Jumps from value to value along an index, one further than asked for: the first may be empty.
+macro_rules! distinct {
+    ($column:literal, $index:literal) => {
+        sql!(concat!(
+            "with recursive found (value, n) as (
+               select * from (select ",
+            $column,
+            ", 1{postgres ::bigint}
+                  from dead_letter_queue{sqlite  indexed by ",
+            $index,
+            "}
+                 where ",
+            $column,
+            " >= $1
+                   and ",
+            $column,
+            " < $2
+                 order by ",
+            $column,
+            "
+                 limit 1) as first
+               union all
+               select (select l.",
+            $column,
+            "
+                         from dead_letter_queue l{sqlite  indexed by ",
+            $index,
+            "}
+                        where l.",
+            $column,
+            " > f.value
+                          and l.",
+            $column,
+            " < $2
+                        order by l.",
+            $column,
+            "
+                        limit 1), f.n + 1
+                 from found f
+                where f.value is not null
+                  and f.n <= $3)
+             select value
+               from found
+              where value <> ''
+              order by value
+              limit $3"
+        ))
+    };
+}
+
+const SUBSCRIBERS: Sql = distinct!("subscriber_id", "letters_by_subscriber");
+const TENANTS: Sql = distinct!("tenant", "letters_by_tenant");
+
 async fn distinct(
-    conn: &Conn,
-    column: &str,
+    conn: &mut impl Conn,
+    sql: &Sql,
     prefix: &str,
     limit: usize,
 ) -> Result<Vec<Suggestion>, StoreError> {
-    let sql = format!(
-        "with recursive found (value, n) as (
-           (select {column}, 1::bigint
-              from dead_letter_queue
-             where {column} >= $1
-               and {column} < $2
-             order by {column}
-             limit 1)
-           union all
-           select (select l.{column}
-                     from dead_letter_queue l
-                    where l.{column} > f.value
-                      and l.{column} < $2
-                    order by l.{column}
-                    limit 1), f.n + 1
-             from found f
-            where f.value is not null
-              and f.n <= $3)
-         select value
-           from found
-          where value <> ''
-          order by value
-          limit $3"
-    );
-    let rows = conn.query(&sql, &[&prefix, &behind(prefix), &(limit as i64)]).await?;
-    rows.iter().map(|row| Ok(Suggestion { value: row.cell(0)?, letters: None })).collect()
+    let values = binds![prefix, behind(prefix), limit];
+    conn.query(sql, values, |row| Ok(Suggestion { value: row.get("value")?, letters: None })).await
 }
 
-const NEWEST_CODES: &str = "
+const NEWEST_CODES: Sql = sql!(
+    "
 select error_code
-  from dead_letter_queue
+  from dead_letter_queue{sqlite  indexed by letters_by_death}
  order by died_at desc, id desc
- limit $1";
+ limit $1"
+);
 
 /// Nothing counts codes: what the newest letters have is what somebody at the filter is after.
-async fn newest(conn: &Conn, prefix: &str, limit: usize) -> Result<Vec<Suggestion>, StoreError> {
+async fn newest(conn: &mut impl Conn, prefix: &str, limit: usize) -> Result<Vec<Suggestion>, StoreError> {
     let mut counts: HashMap<String, u64> = HashMap::new();
-    for row in conn.query(NEWEST_CODES, &[&(limits::SUGGEST_LETTERS_MAX as i64)]).await? {
-        if let Some(code) = row.cell::<Option<String>>(0)?
-            && !code.is_empty()
-            && code.starts_with(prefix)
-        {
+    let read = |row: &Row<'_>| row.get::<Option<String>>("error_code");
+    for code in
+        conn.query(&NEWEST_CODES, binds![limits::SUGGEST_LETTERS_MAX], read).await?.into_iter().flatten()
+    {
+        if !code.is_empty() && code.starts_with(prefix) {
             *counts.entry(code).or_default() += 1;
         }
     }
