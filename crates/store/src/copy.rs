@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::StoreError;
 
 /// Every table that both stores have, parents before the tables that refer to them. `plan` refuses a schema with a table
-/// that is neither here nor in `OWN_TABLES`, so a new one cannot be forgotten.
+/// that is neither here nor in the lists below, so a new one cannot be forgotten.
 pub const TABLES: [&str; 41] = [
     "meta",
     "tokens",
@@ -60,9 +60,12 @@ pub const TABLES: [&str; 41] = [
     "relay_tries",
 ];
 
-/// Tables that one store has alone. Their content is derived, or travels in another form: positions of lives as a column of
-/// `lives`, the newest positions as `Positions`.
+/// Tables that the shared store has alone. Their content is derived, or travels in another form: positions of lives as a
+/// column of `lives`, the newest positions as `Positions`.
 const OWN_TABLES: [&str; 4] = ["positions", "life_positions", "body_words", "body_words_reached"];
+
+/// Tables that the embedded store has alone. What jobs were enqueued with travels in `jobs.detail`.
+const EMBEDDED_TABLES: [&str; 1] = ["job_requests"];
 
 /// Columns of `LETTER_TABLES` that one store has alone and derives from others.
 const OWN_LETTER_COLUMNS: [&str; 6] =
@@ -83,7 +86,8 @@ pub type Plan = Arc<[(&'static str, Arc<[String]>)]>;
 /// Works out which columns travel. Refuses schemas that differ in more than what is derived.
 pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan, StoreError> {
     for table in from.keys().chain(to.keys()) {
-        if !TABLES.contains(&table.as_str()) && !OWN_TABLES.contains(&table.as_str()) {
+        let table = table.as_str();
+        if !TABLES.contains(&table) && !OWN_TABLES.contains(&table) && !EMBEDDED_TABLES.contains(&table) {
             return Err(StoreError::Corrupt(format!("it is not known how to copy the table {table}")));
         }
     }

@@ -2,7 +2,7 @@
 
 mod audit;
 mod bodies;
-mod copy;
+pub(crate) mod copy;
 mod counters;
 mod decisions;
 mod dump;

@@ -10,7 +10,7 @@ use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 41] = [
+const TABLES: [&str; 42] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -27,6 +27,7 @@ const TABLES: [&str; 41] = [
     "tokens",
     "past_decisions",
     "jobs",
+    "job_requests",
     "queues",
     "trash",
     "trash_lives",
@@ -72,7 +73,7 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
                     ValueRef::Integer(number) => cells.push(format!("{column}={number}")),
                     ValueRef::Real(number) => cells.push(format!("{column}={number}")),
                     ValueRef::Text(text) => cells.push(format!("{column}={}", String::from_utf8_lossy(text))),
-                    ValueRef::Blob(bytes) if matches!(column.as_str(), "body" | "detail" | "reported") => {
+                    ValueRef::Blob(bytes) if matches!(column.as_str(), "body" | "detail" | "reported" | "request") => {
                         cells.push(format!("{column}=<{} bytes>", bytes.len()));
                     }
                     ValueRef::Blob(bytes) => {

@@ -164,7 +164,8 @@ pub(super) fn letter_of(conn: &Connection, id: JobId) -> Result<Option<LetterHis
 }
 
 const ENDED: &str = "
-select job, queue, octet_length(detail)
+select job, queue,
+       octet_length(detail) + coalesce((select octet_length(r.request) from job_requests r where r.job = jobs.job), 0)
   from jobs indexed by jobs_ended
  where state = ?1
    and ended_at < ?2
