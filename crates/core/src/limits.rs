@@ -110,6 +110,10 @@ pub const PROBE_BYTES: usize = 256 * 1024;
 /// Letters that one commit takes at most, so that no caller waits for a commit of unbounded size.
 pub const COMMIT_LETTERS_MAX: usize = 4_096;
 
+/// Letters that stand in no list yet, so that whoever reads a list next waits for some ten milliseconds at most. Fewer would
+/// write more: the pages of the lists are written once for so many letters.
+pub const UNLISTED_LETTERS_MAX: i64 = 500;
+
 /// Pages of the message index that one commit merges beside its own work: some five milliseconds with a million letters.
 pub const WORD_PAGES_MERGED_PER_COMMIT: i64 = 8;
 

@@ -71,11 +71,14 @@ const EMBEDDED_TABLES: [&str; 1] = ["job_requests"];
 const OWN_LETTER_COLUMNS: [&str; 6] =
     ["letter", "original_event", "error_stack_trace", "error_context", "retry_history", "words"];
 
+/// A column of live letters that the embedded store has alone: a copy is listed while it is written.
+const LISTED: &str = "listed";
+
 /// Letters, live and removed: the tables with derived columns.
 pub(crate) const LETTER_TABLES: [&str; 2] = ["dead_letter_queue", "trash"];
 
 /// Keys of `meta` that say how this very store was made, as a list in SQL.
-pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers', 'extracts')";
+pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers', 'listed', 'extracts')";
 
 /// Tables and their columns as a store has them.
 pub type Schema = BTreeMap<String, BTreeSet<String>>;
@@ -97,7 +100,7 @@ pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan
         let from = from.get(table).ok_or_else(|| missing(table))?;
         let to = to.get(table).ok_or_else(|| missing(table))?;
         let is_own = |column: &&String| {
-            LETTER_TABLES.contains(&table) && OWN_LETTER_COLUMNS.contains(&column.as_str())
+            LETTER_TABLES.contains(&table) && (OWN_LETTER_COLUMNS.contains(&column.as_str()) || *column == LISTED)
         };
         if let Some(column) = from.symmetric_difference(to).find(|column| !is_own(column)) {
             let told = format!("only one of the stores has the column {column} of {table}");
@@ -115,6 +118,7 @@ pub(crate) fn shared_schema(format: u32, embedded: Schema) -> Schema {
     schema.retain(|table, _| TABLES.contains(&table.as_str()));
     for table in LETTER_TABLES {
         if let Some(columns) = schema.get_mut(table) {
+            columns.remove(LISTED);
             // An own column is one that the other store does not have.
             *columns = columns.symmetric_difference(&own).cloned().collect();
         }

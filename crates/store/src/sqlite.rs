@@ -14,6 +14,7 @@ mod insert;
 mod job_store;
 mod jobs;
 mod letters;
+mod listing;
 pub(crate) mod migrate;
 mod numbers;
 mod operations;
@@ -72,6 +73,7 @@ use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
+use listing::Listing;
 use numbers::Numbers;
 use readers::Readers;
 use replays::Rounds;
@@ -90,6 +92,8 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     bodies: Bodies,
     readers: Readers,
+    numbers: Arc<Numbers>,
+    listing: Arc<Listing>,
     changes: Arc<watch::Sender<u64>>,
     committed: Arc<Committed>,
     failures: Arc<Failures>,
@@ -132,11 +136,13 @@ impl SqliteStore {
         let numbers = Arc::new(Numbers::read(&conn)?);
         let health = Arc::new(WriteHealth::default());
         let bodies = Bodies::open(&folder.search_index(), &conn, &numbers)?;
+        let listing = Arc::new(Listing::open(&conn, &numbers)?);
         let around = Surroundings {
             entropy: Arc::default(),
             failures: Arc::clone(&failures),
-            numbers,
+            numbers: Arc::clone(&numbers),
             standing: Arc::default(),
+            listing: Arc::clone(&listing),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
             health: Arc::clone(&health),
@@ -147,6 +153,8 @@ impl SqliteStore {
             writer,
             bodies,
             readers,
+            numbers,
+            listing,
             changes,
             committed,
             failures,
@@ -162,6 +170,14 @@ impl SqliteStore {
     /// Writes down who holds the data folder and where it can be asked, for whoever comes second.
     pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
         self.folder.describe_server(holder, served)
+    }
+
+    /// Has everything listed that came in before: for reads that find letters by more than their ids.
+    async fn catch_up(&self) -> Result<(), StoreError> {
+        if self.listing.is_behind(&self.numbers) {
+            self.writer.write(0, listing::catch_up).await?;
+        }
+        Ok(())
     }
 
     /// The failures that tests plan.
@@ -200,10 +216,12 @@ impl Store for SqliteStore {
     }
 
     async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| letters::list(conn, &query)).await
     }
 
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| letters::count(conn, &filter, now, limits::COUNT_ROWS_MAX)).await
     }
 
@@ -226,6 +244,7 @@ impl Store for SqliteStore {
     }
 
     async fn stats(&self, of: StatsOf) -> Result<Stats, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| stats::stats(conn, of)).await
     }
 
@@ -243,6 +262,7 @@ impl Store for SqliteStore {
         prefix: String,
         limit: usize,
     ) -> Result<Vec<Suggestion>, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| suggest::suggest(conn, key, &prefix, limit)).await
     }
 
@@ -362,6 +382,7 @@ impl Store for SqliteStore {
     }
 
     async fn dump(&self) -> Result<String, StoreError> {
+        self.catch_up().await?;
         self.readers.read_within(RECOUNT_MAX, |conn| dump::dump(conn)).await
     }
 

@@ -94,9 +94,9 @@ values (?1, ?2, ?3, ?4)";
 const ADD_LETTER: &str = "
 insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
        error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
-       previous, created_at, updated_at, died_at, retention_at, letter)
+       previous, created_at, updated_at, died_at, retention_at, letter, listed)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 1, ?19, ?20, ?20, ?21, ?20,
-        ?22)";
+        ?22, 0)";
 
 fn create(
     write: &mut Write,
@@ -144,12 +144,8 @@ fn create(
         add_attempt(write, row, ordinal, 1, attempt)?;
     }
     add_life(write, prepared, row, 1, prepared.attempts.len() as u32)?;
-    write
-        .conn
-        .prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
-        .execute((row, &prepared.words))?;
     let counted = counted(prepared, Status::Pending);
-    write.tally.appear(&counted);
+    write.tally.arrive(&counted);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
     write.tally.see(&counted.fingerprint, admitted.captured_at);
     write.tally.die(&counted.fingerprint, admitted.died_at);

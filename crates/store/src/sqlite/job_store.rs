@@ -100,6 +100,7 @@ impl JobStore for SqliteStore {
     }
 
     async fn replayable(&self, query: ReplayQuery) -> Result<Vec<(LetterId, u32)>, StoreError> {
+        self.catch_up().await?;
         let (rule, round) = (query.rule.clone(), self.rounds.enter(&query));
         let from = round.clone();
         let rows = limits::REPLAY_LETTERS_LOOKED_AT_MAX;

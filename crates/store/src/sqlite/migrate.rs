@@ -27,6 +27,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (15, include_str!("migrations/0015_known_deaths.sql")),
     (16, include_str!("migrations/0016_origins.sql")),
     (17, include_str!("migrations/0017_job_requests.sql")),
+    (18, include_str!("migrations/0018_listed.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

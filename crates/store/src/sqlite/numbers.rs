@@ -42,7 +42,11 @@ impl Numbers {
     }
 
     pub fn next_letter(&self) -> i64 {
-        self.letters.fetch_add(1, Ordering::Relaxed) + 1
+        self.letters.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub fn last_letter(&self) -> i64 {
+        self.letters.load(Ordering::Acquire)
     }
 
     pub fn next_life(&self) -> i64 {
@@ -62,7 +66,7 @@ impl Numbers {
 /// Writes the highest numbers down. Whoever deletes letters calls it in the same commit.
 pub(super) fn keep(write: &Write) -> Result<(), StoreError> {
     let numbers = &write.numbers;
-    let text = format!("[{},{}]", numbers.letters.load(Ordering::Relaxed), numbers.last_life());
+    let text = format!("[{},{}]", numbers.last_letter(), numbers.last_life());
     write
         .conn
         .prepare_cached("insert or replace into meta (key, value) values ('numbers', ?1)")?

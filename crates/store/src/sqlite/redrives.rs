@@ -64,6 +64,7 @@ impl RedriveStore for SqliteStore {
     }
 
     async fn plan_counts(&self, id: RedriveId) -> Result<PlanCounts, StoreError> {
+        self.catch_up().await?;
         self.readers.read_within(RECOUNT_MAX, move |conn| counts::counts(conn, id)).await
     }
 

@@ -232,6 +232,7 @@ select l.died_at, l.id
   from dead_letter_queue l indexed by letters_of_jobs
  where l.source = 'jobs'
    and l.status = ?1
+   and l.listed = 1
    and (l.died_at, l.id) > (?2, ?3)
  order by l.died_at, l.id
  limit 1 offset ?4";

@@ -228,6 +228,9 @@ impl Backend for SqliteStore {
             + 'static,
     {
         let snapshot = matches!(view, View::Snapshot | View::Within(_));
+        if snapshot {
+            self.catch_up().await?;
+        }
         let run = move |conn: &mut Connection| {
             if snapshot {
                 conn.prepare_cached("begin")?.execute([])?;

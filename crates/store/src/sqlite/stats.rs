@@ -109,6 +109,7 @@ fn death_sql(index: &str, guard: &str, direction: &str) -> String {
         "select died_at
            from dead_letter_queue indexed by {index}
           where {guard}
+            and listed = 1
           order by died_at {direction}
           limit 1"
     )

@@ -113,7 +113,7 @@ fn distinct(
 ) -> Result<Vec<Suggestion>, StoreError> {
     let first = format!(
         "select {column} from dead_letter_queue indexed by {index}
-          where {column} is not null and {column} >= ?1 and {column} < ?2 order by {column} limit 1"
+          where listed = 1 and {column} is not null and {column} >= ?1 and {column} < ?2 order by {column} limit 1"
     );
     let next = first.replace(">= ?1", "> ?1");
     let end = behind(prefix);
@@ -135,6 +135,7 @@ fn distinct(
 const NEWEST_CODES: &str = "
 select error_code
   from dead_letter_queue indexed by letters_by_death
+ where listed = 1
  order by died_at desc
  limit ?1";
 

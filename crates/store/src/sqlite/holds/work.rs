@@ -13,6 +13,7 @@ use crate::hold::{HoldRecord, HoldState};
 use crate::seam::ready;
 use crate::sqlite::audit::{self, NewEntry};
 use crate::sqlite::filter::Where;
+use crate::sqlite::listing;
 use crate::sqlite::operations::{self, Chunk};
 use crate::sqlite::writer::Write;
 
@@ -48,7 +49,8 @@ update holds
 
 /// Marks the next letters that were there when a standing hold was placed, in order of death. Those that come in later,
 /// or die again and so pass by the place that is reached, are asked about then.
-fn mark(write: &Write, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
+fn mark(write: &mut Write, hold: &HoldRecord, at: Time) -> Result<bool, StoreError> {
+    listing::catch_up(write)?;
     let conn = &write.conn;
     let filter = standing::parse(hold.id, hold.filter.as_deref().unwrap_or_default())?;
     let sql = Where::of(conn, &filter, hold.held_at)?;

@@ -80,6 +80,7 @@ select count(*)
   join dead_letter_queue e on e.id = t.letter
   join dead_letter_queue l indexed by letters_by_aggregate
     on l.aggregate = ?3
+   and l.listed = 1
    and (l.died_at, l.id) < (e.died_at, e.id)
  where t.redrive = ?1
    and t.ordinal = ?2
