@@ -20,8 +20,8 @@ use lazaret_core::job::failure::read_nack;
 use lazaret_core::letter::{Admitted, Captured, admit};
 use lazaret_core::time::Time;
 use lazaret_store::Store;
-use lazaret_store::job_store::JobStore;
 use lazaret_store::job::{Changed, JobChange, JobEvent, LetterEffect, SOURCE};
+use lazaret_store::job_store::JobStore;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use rusqlite::Connection;
 
@@ -215,7 +215,8 @@ fn job(n: usize, at: Time) -> Job {
 }
 
 fn told(kind: &'static str, job: &Job) -> Vec<JobEvent> {
-    let data = format!(r#"{{"job_type":"{}","queue":"{}","attempt":{}}}"#, job.job_type, job.queue, job.attempt);
+    let data =
+        format!(r#"{{"job_type":"{}","queue":"{}","attempt":{}}}"#, job.job_type, job.queue, job.attempt);
     vec![JobEvent { kind, data }]
 }
 

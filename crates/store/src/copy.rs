@@ -65,11 +65,14 @@ pub const TABLES: [&str; 41] = [
 const OWN_TABLES: [&str; 4] = ["positions", "life_positions", "body_words", "body_words_reached"];
 
 /// Tables that the embedded store has alone. What jobs were enqueued with travels in `jobs.detail`.
-const EMBEDDED_TABLES: [&str; 1] = ["job_requests"];
+const EMBEDDED_TABLES: [&str; 2] = ["job_requests", "key_index"];
 
 /// Columns of `LETTER_TABLES` that one store has alone and derives from others.
 const OWN_LETTER_COLUMNS: [&str; 6] =
     ["letter", "original_event", "error_stack_trace", "error_context", "retry_history", "words"];
+
+/// The place of a key in the embedded store.
+const KEY_NUMBER: &str = "number";
 
 /// A column of live letters that the embedded store has alone: a copy is listed while it is written.
 const LISTED: &str = "listed";
@@ -78,7 +81,8 @@ const LISTED: &str = "listed";
 pub(crate) const LETTER_TABLES: [&str; 2] = ["dead_letter_queue", "trash"];
 
 /// Keys of `meta` that say how this very store was made, as a list in SQL.
-pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers', 'listed', 'extracts')";
+pub(crate) const OWN_META: &str =
+    "('application', 'format', 'mode', 'numbers', 'listed', 'keys', 'extracts')";
 
 /// Tables and their columns as a store has them.
 pub type Schema = BTreeMap<String, BTreeSet<String>>;
@@ -100,7 +104,9 @@ pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan
         let from = from.get(table).ok_or_else(|| missing(table))?;
         let to = to.get(table).ok_or_else(|| missing(table))?;
         let is_own = |column: &&String| {
-            LETTER_TABLES.contains(&table) && (OWN_LETTER_COLUMNS.contains(&column.as_str()) || *column == LISTED)
+            (table == "letter_keys" && *column == KEY_NUMBER)
+                || LETTER_TABLES.contains(&table)
+                    && (OWN_LETTER_COLUMNS.contains(&column.as_str()) || *column == LISTED)
         };
         if let Some(column) = from.symmetric_difference(to).find(|column| !is_own(column)) {
             let told = format!("only one of the stores has the column {column} of {table}");
@@ -122,6 +128,9 @@ pub(crate) fn shared_schema(format: u32, embedded: Schema) -> Schema {
             // An own column is one that the other store does not have.
             *columns = columns.symmetric_difference(&own).cloned().collect();
         }
+    }
+    if let Some(columns) = schema.get_mut("letter_keys") {
+        columns.remove(KEY_NUMBER);
     }
     // The first format had no body index.
     for table in OWN_TABLES.into_iter().filter(|_| format > 1) {

@@ -27,6 +27,8 @@ pub enum FailurePoint {
     Meet,
     /// After new letters were put into the lists, before the commit.
     List,
+    /// After keys were put into their index, before the commit.
+    IndexKeys,
     /// At the commit, after all work was done.
     Commit,
 }

@@ -13,6 +13,7 @@ mod incidents;
 mod insert;
 mod job_store;
 mod jobs;
+mod keys;
 mod letters;
 mod listing;
 pub(crate) mod migrate;
@@ -73,6 +74,7 @@ use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
+use keys::Keys;
 use listing::Listing;
 use numbers::Numbers;
 use readers::Readers;
@@ -94,6 +96,7 @@ pub struct SqliteStore {
     readers: Readers,
     numbers: Arc<Numbers>,
     listing: Arc<Listing>,
+    keys: Arc<Keys>,
     changes: Arc<watch::Sender<u64>>,
     committed: Arc<Committed>,
     failures: Arc<Failures>,
@@ -137,12 +140,14 @@ impl SqliteStore {
         let health = Arc::new(WriteHealth::default());
         let bodies = Bodies::open(&folder.search_index(), &conn, &numbers)?;
         let listing = Arc::new(Listing::open(&conn, &numbers)?);
+        let keys = Arc::new(Keys::open(&conn)?);
         let around = Surroundings {
             entropy: Arc::default(),
             failures: Arc::clone(&failures),
             numbers: Arc::clone(&numbers),
             standing: Arc::default(),
             listing: Arc::clone(&listing),
+            keys: Arc::clone(&keys),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
             health: Arc::clone(&health),
@@ -155,6 +160,7 @@ impl SqliteStore {
             readers,
             numbers,
             listing,
+            keys,
             changes,
             committed,
             failures,

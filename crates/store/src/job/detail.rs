@@ -70,8 +70,7 @@ pub(crate) fn open(columns: Columns, request: Option<&[u8]>, course: &[u8]) -> R
     let request = request.map(unpack).transpose()?;
     let detail: Request<'_> = serde_json::from_slice(request.as_deref().unwrap_or(&course))
         .map_err(|error| broken(error.to_string()))?;
-    let course: Course<'_> =
-        serde_json::from_slice(&course).map_err(|error| broken(error.to_string()))?;
+    let course: Course<'_> = serde_json::from_slice(&course).map_err(|error| broken(error.to_string()))?;
     let retry = RetryPatch::read(&detail.retry, "retry").map_err(|problem| broken(problem.message))?;
     Ok(Job {
         id,

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use super::numbers::Numbers;
 use super::{SqliteStore, migrate};
 use crate::StoreError;
-use crate::job::detail;
 use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
+use crate::job::detail;
 
 #[async_trait]
 impl CopyStore for SqliteStore {

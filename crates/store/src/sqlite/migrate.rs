@@ -28,6 +28,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (16, include_str!("migrations/0016_origins.sql")),
     (17, include_str!("migrations/0017_job_requests.sql")),
     (18, include_str!("migrations/0018_listed.sql")),
+    (19, include_str!("migrations/0019_key_index.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

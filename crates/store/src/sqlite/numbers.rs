@@ -19,7 +19,8 @@ pub(super) struct Numbers {
 }
 
 const HIGHEST: &str = "
-select max(coalesce((select max(letter) from dead_letter_queue), 0), coalesce((select max(letter) from trash), 0)),
+select max(coalesce((select max(letter) from dead_letter_queue), 0), coalesce((select max(letter) from trash), 0),
+           coalesce((select max(number) from letter_keys), 0)),
        coalesce((select max(rowid) from lives), 0)";
 
 const KEPT: &str = "select value from meta where key = 'numbers'";

@@ -1,5 +1,7 @@
 //! What sources that live elsewhere ask of letters, and say of them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use lazaret_core::attempt::Attempt;
 use lazaret_core::id::LetterId;
@@ -10,6 +12,7 @@ use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::events::{self, NewEvent};
+use super::keys::Keys;
 use super::verdicts::{Mark, apply};
 use super::writer::Write;
 use super::{SqliteStore, rows, tries};
@@ -21,7 +24,8 @@ use crate::source_store::{FailedTry, KnownLetter, SettledElsewhere, SourceStore,
 #[async_trait]
 impl SourceStore for SqliteStore {
     async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
-        self.readers.read(move |conn| keys.iter().map(|key| known(conn, key)).collect()).await
+        let rows = Arc::clone(&self.keys);
+        self.readers.read(move |conn| keys.iter().map(|key| known(&rows, conn, key)).collect()).await
     }
 
     async fn remember_deaths(&self, deaths: Vec<(CaptureKey, String)>) -> Result<(), StoreError> {
@@ -53,26 +57,20 @@ fn known_sql() -> String {
            from letter_keys k
            left join dead_letter_queue l on l.id = k.id
            left join lives v on v.letter = l.letter and v.life = l.life
-          where k.key = ?1
-          order by k.place = 'deleted', k.generation desc
-          limit 1"
+          where k.number = ?1"
     )
 }
 
 const REMEMBER_DEATH: &str = "
 update letter_keys
    set death = ?2
- where key = ?1
-   and generation = (select generation
-                       from letter_keys
-                      where key = ?1
-                      order by place = 'deleted', generation desc
-                      limit 1)
+ where number = ?1
    and death is not ?2";
 
-fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, StoreError> {
+fn known(keys: &Keys, conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, StoreError> {
+    let Some(row) = keys.latest(conn, key)? else { return Ok(None) };
     let mut statement = conn.prepare_cached(&known_sql())?;
-    let mut found = statement.query([key.0])?;
+    let mut found = statement.query([row.number])?;
     let Some(row) = found.next()? else { return Ok(None) };
     Ok(Some(KnownLetter {
         letter: LetterId::from_bytes(row.get(0)?),
@@ -86,7 +84,9 @@ fn known(conn: &Connection, key: &CaptureKey) -> Result<Option<KnownLetter>, Sto
 fn remember_deaths(write: &Write, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
     let mut statement = write.conn.prepare_cached(REMEMBER_DEATH)?;
     for (key, death) in deaths {
-        statement.execute((key.0, death))?;
+        if let Some(row) = write.keys.latest(&write.conn, key)? {
+            statement.execute((row.number, death))?;
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::counters::Dimension;
 use super::holds;
+use super::keys;
 use super::retention::recount;
 use super::rows;
 use crate::StoreError;
@@ -168,7 +169,7 @@ pub(super) fn ledger(conn: &Connection, by: LedgerBy) -> Result<Ledger, StoreErr
         }
     }
     if by == LedgerBy::Recount {
-        ledger.wrong_counters = wrong_counters(conn)? + recount::misplaced(conn)?;
+        ledger.wrong_counters = wrong_counters(conn)? + recount::misplaced(conn)? + keys::wrong(conn)?;
         ledger.unlisted = unlisted(conn)?;
     }
     drop(found);

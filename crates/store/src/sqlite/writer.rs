@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::counters::Tally;
 use super::holds::standing::StandingHolds;
+use super::keys::{self, Filing, Keys};
 use super::listing::{self, Listing};
 use super::numbers::Numbers;
 use super::redrives::doors::Hall;
@@ -41,6 +42,8 @@ pub(crate) struct Write {
     pub(in crate::sqlite) listing: Arc<Listing>,
     /// The last letter that the present transaction listed.
     pub(in crate::sqlite) listed: Option<i64>,
+    pub(in crate::sqlite) keys: Arc<Keys>,
+    pub(in crate::sqlite) filing: Option<Filing>,
     /// Counter changes of the present request, written once per commit.
     pub(in crate::sqlite) tally: Tally,
     /// The redrive that the letters of the present request go out by, if they are many.
@@ -55,6 +58,7 @@ pub(super) struct Surroundings {
     pub numbers: Arc<Numbers>,
     pub standing: Arc<StandingHolds>,
     pub listing: Arc<Listing>,
+    pub keys: Arc<Keys>,
     pub changes: Arc<watch::Sender<u64>>,
     pub committed: Arc<Committed>,
     pub health: Arc<WriteHealth>,
@@ -172,6 +176,8 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
         standing: Arc::clone(&around.standing),
         listing: Arc::clone(&around.listing),
         listed: None,
+        keys: Arc::clone(&around.keys),
+        filing: None,
         tally: Tally::default(),
         hall: None,
     };
@@ -215,11 +221,7 @@ const GATHER_STEP: Duration = Duration::from_micros(50);
 
 /// Waits a little for as many requests as shared the last commit. Those who were answered then are about to ask again, and
 /// a commit of few writes almost as many pages as one of many; one that was alone is not kept waiting.
-fn gather(
-    taken: &mut Vec<Box<dyn Request>>,
-    waiting: &mut mpsc::Receiver<Box<dyn Request>>,
-    wanted: usize,
-) {
+fn gather(taken: &mut Vec<Box<dyn Request>>, waiting: &mut mpsc::Receiver<Box<dyn Request>>, wanted: usize) {
     let started = Instant::now();
     while taken.len() < wanted {
         match waiting.try_recv() {
@@ -247,13 +249,16 @@ fn commit_group(
         write.conn.prepare_cached("begin immediate")?.execute([])?;
         around.standing.begin();
         write.listed = None;
+        keys::begin(write);
         if let Some(mut tally) = run_all(write, taken, waiting) {
             let moves = tally.take_moves();
             write.forget_request();
             tally.flush(write)?;
             listing::catch_up_if_due(write)?;
+            keys::file(write, taken.iter().map(|request| request.letters()).sum())?;
             around.failures.at(FailurePoint::Commit)?;
             write.conn.prepare_cached("commit")?.execute([])?;
+            keys::committed(write);
             if let Some(listed) = write.listed {
                 around.listing.reach(listed);
             }
