@@ -110,6 +110,16 @@ pub const PROBE_BYTES: usize = 256 * 1024;
 /// Letters that one commit takes at most, so that no caller waits for a commit of unbounded size.
 pub const COMMIT_LETTERS_MAX: usize = 4_096;
 
+/// Letters that stand in no list yet, so that whoever reads a list next waits for some ten milliseconds at most. Fewer would
+/// write more: the pages of the lists are written once for so many letters.
+pub const UNLISTED_LETTERS_MAX: i64 = 500;
+
+/// Keys that are found in memory before they go into their index: the more, the more of them share a page there.
+pub const UNINDEXED_KEYS_MAX: usize = 16_384;
+
+/// Keys that a commit puts into their index beside its own work: some milliseconds with ten million letters.
+pub const KEYS_INDEXED_PER_COMMIT: usize = 256;
+
 /// Pages of the message index that one commit merges beside its own work: some five milliseconds with a million letters.
 pub const WORD_PAGES_MERGED_PER_COMMIT: i64 = 8;
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::StoreError;
 
 /// Every table that both stores have, parents before the tables that refer to them. `plan` refuses a schema with a table
-/// that is neither here nor in `OWN_TABLES`, so a new one cannot be forgotten.
+/// that is neither here nor in the lists below, so a new one cannot be forgotten.
 pub const TABLES: [&str; 41] = [
     "meta",
     "tokens",
@@ -60,19 +60,29 @@ pub const TABLES: [&str; 41] = [
     "relay_tries",
 ];
 
-/// Tables that one store has alone. Their content is derived, or travels in another form: positions of lives as a column of
-/// `lives`, the newest positions as `Positions`.
+/// Tables that the shared store has alone. Their content is derived, or travels in another form: positions of lives as a
+/// column of `lives`, the newest positions as `Positions`.
 const OWN_TABLES: [&str; 4] = ["positions", "life_positions", "body_words", "body_words_reached"];
+
+/// Tables that the embedded store has alone. What jobs were enqueued with travels in `jobs.detail`.
+const EMBEDDED_TABLES: [&str; 2] = ["job_requests", "key_index"];
 
 /// Columns of `LETTER_TABLES` that one store has alone and derives from others.
 const OWN_LETTER_COLUMNS: [&str; 6] =
     ["letter", "original_event", "error_stack_trace", "error_context", "retry_history", "words"];
 
+/// The place of a key in the embedded store.
+const KEY_NUMBER: &str = "number";
+
+/// A column of live letters that the embedded store has alone: a copy is listed while it is written.
+const LISTED: &str = "listed";
+
 /// Letters, live and removed: the tables with derived columns.
 pub(crate) const LETTER_TABLES: [&str; 2] = ["dead_letter_queue", "trash"];
 
 /// Keys of `meta` that say how this very store was made, as a list in SQL.
-pub(crate) const OWN_META: &str = "('application', 'format', 'mode', 'numbers', 'extracts')";
+pub(crate) const OWN_META: &str =
+    "('application', 'format', 'mode', 'numbers', 'listed', 'keys', 'extracts')";
 
 /// Tables and their columns as a store has them.
 pub type Schema = BTreeMap<String, BTreeSet<String>>;
@@ -83,7 +93,8 @@ pub type Plan = Arc<[(&'static str, Arc<[String]>)]>;
 /// Works out which columns travel. Refuses schemas that differ in more than what is derived.
 pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan, StoreError> {
     for table in from.keys().chain(to.keys()) {
-        if !TABLES.contains(&table.as_str()) && !OWN_TABLES.contains(&table.as_str()) {
+        let table = table.as_str();
+        if !TABLES.contains(&table) && !OWN_TABLES.contains(&table) && !EMBEDDED_TABLES.contains(&table) {
             return Err(StoreError::Corrupt(format!("it is not known how to copy the table {table}")));
         }
     }
@@ -93,7 +104,9 @@ pub fn plan(from: &Schema, to: &Schema, order: Vec<&'static str>) -> Result<Plan
         let from = from.get(table).ok_or_else(|| missing(table))?;
         let to = to.get(table).ok_or_else(|| missing(table))?;
         let is_own = |column: &&String| {
-            LETTER_TABLES.contains(&table) && OWN_LETTER_COLUMNS.contains(&column.as_str())
+            (table == "letter_keys" && *column == KEY_NUMBER)
+                || LETTER_TABLES.contains(&table)
+                    && (OWN_LETTER_COLUMNS.contains(&column.as_str()) || *column == LISTED)
         };
         if let Some(column) = from.symmetric_difference(to).find(|column| !is_own(column)) {
             let told = format!("only one of the stores has the column {column} of {table}");
@@ -111,9 +124,13 @@ pub(crate) fn shared_schema(format: u32, embedded: Schema) -> Schema {
     schema.retain(|table, _| TABLES.contains(&table.as_str()));
     for table in LETTER_TABLES {
         if let Some(columns) = schema.get_mut(table) {
+            columns.remove(LISTED);
             // An own column is one that the other store does not have.
             *columns = columns.symmetric_difference(&own).cloned().collect();
         }
+    }
+    if let Some(columns) = schema.get_mut("letter_keys") {
+        columns.remove(KEY_NUMBER);
     }
     // The first format had no body index.
     for table in OWN_TABLES.into_iter().filter(|_| format > 1) {

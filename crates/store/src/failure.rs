@@ -25,6 +25,10 @@ pub enum FailurePoint {
     Restore,
     /// After a letter that is in a file died again and was put among the live ones, before it leaves the archive.
     Meet,
+    /// After new letters were put into the lists, before the commit.
+    List,
+    /// After keys were put into their index, before the commit.
+    IndexKeys,
     /// At the commit, after all work was done.
     Commit,
 }

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
+use lazaret_core::key::CaptureKey;
 use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
@@ -392,6 +393,13 @@ pub(crate) trait Backend: Send + Sync {
         at: Time,
         expected: u64,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// What finds the letter that each key stands for in a statement: the key itself, or on SQLite the number of its row,
+    /// null if there is none.
+    fn key_finders(
+        &self,
+        keys: Vec<CaptureKey>,
+    ) -> impl Future<Output = Result<Vec<Value<'static>>, StoreError>> + Send;
 
     /// How far each replay rule has come.
     fn rounds(&self) -> &Rounds;

@@ -2,7 +2,7 @@
 
 mod audit;
 mod bodies;
-mod copy;
+pub(crate) mod copy;
 mod counters;
 mod decisions;
 mod dump;
@@ -13,7 +13,9 @@ mod incidents;
 mod insert;
 mod job_store;
 mod jobs;
+mod keys;
 mod letters;
+mod listing;
 pub(crate) mod migrate;
 mod numbers;
 mod operations;
@@ -65,6 +67,8 @@ use crate::transfer::{Exported, Import, Imported};
 use crate::{Store, StoreError};
 use bodies::Bodies;
 use jobs::fetch::Dry;
+use keys::Keys;
+use listing::Listing;
 use numbers::Numbers;
 use readers::Readers;
 use writer::{Surroundings, Writer};
@@ -82,6 +86,9 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     bodies: Bodies,
     readers: Readers,
+    numbers: Arc<Numbers>,
+    listing: Arc<Listing>,
+    keys: Arc<Keys>,
     changes: Arc<watch::Sender<u64>>,
     committed: Arc<Committed>,
     failures: Arc<Failures>,
@@ -124,11 +131,15 @@ impl SqliteStore {
         let numbers = Arc::new(Numbers::read(&conn)?);
         let health = Arc::new(WriteHealth::default());
         let bodies = Bodies::open(&folder.search_index(), &conn, &numbers)?;
+        let listing = Arc::new(Listing::open(&conn, &numbers)?);
+        let keys = Arc::new(Keys::open(&conn)?);
         let around = Surroundings {
             entropy: Arc::default(),
             failures: Arc::clone(&failures),
-            numbers,
+            numbers: Arc::clone(&numbers),
             standing: Arc::default(),
+            listing: Arc::clone(&listing),
+            keys: Arc::clone(&keys),
             changes: Arc::clone(&changes),
             committed: Arc::clone(&committed),
             health: Arc::clone(&health),
@@ -139,6 +150,9 @@ impl SqliteStore {
             writer,
             bodies,
             readers,
+            numbers,
+            listing,
+            keys,
             changes,
             committed,
             failures,
@@ -154,6 +168,14 @@ impl SqliteStore {
     /// Writes down who holds the data folder and where it can be asked, for whoever comes second.
     pub fn describe_server(&self, holder: &str, served: &ServedAt) -> Result<(), StoreError> {
         self.folder.describe_server(holder, served)
+    }
+
+    /// Has everything listed that came in before: for reads that find letters by more than their ids.
+    async fn catch_up(&self) -> Result<(), StoreError> {
+        if self.listing.is_behind(&self.numbers) {
+            self.writer.write(0, listing::catch_up).await?;
+        }
+        Ok(())
     }
 
     /// The failures that tests plan.
@@ -189,10 +211,12 @@ impl Store for SqliteStore {
     }
 
     async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| letters::list(conn, &query)).await
     }
 
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| letters::count(conn, &filter, now, limits::COUNT_ROWS_MAX)).await
     }
 
@@ -301,6 +325,7 @@ impl Store for SqliteStore {
     }
 
     async fn dump(&self) -> Result<String, StoreError> {
+        self.catch_up().await?;
         self.readers.read_within(RECOUNT_MAX, |conn| dump::dump(conn)).await
     }
 

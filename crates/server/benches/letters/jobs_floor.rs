@@ -267,7 +267,10 @@ fn moved_by_one(name: &str, table: &Table, rows: &[&Vec<Value>]) -> usize {
 
 fn look_at(conn: &Connection, look: Look, id: &[u8], done: usize) {
     let (text, values) = match look {
-        Look::Key => ("select id from letter_keys where key = ?1", vec![Value::Blob(id.repeat(2))]),
+        Look::Key => (
+            "select number from key_index where hash = ?1",
+            vec![Value::Blob(id.iter().copied().take(8).collect())],
+        ),
         Look::Job => ("select * from jobs where id = ?1", vec![Value::Blob(id.to_vec())]),
         Look::Waiting(count) if done.is_multiple_of(count) => (
             "select * from jobs where queue = ?1 and state = 'available' order by priority desc, enqueued_at, job limit ?2",

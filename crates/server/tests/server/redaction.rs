@@ -5,9 +5,9 @@ use http::Method;
 use lazaret_core::id::LetterId;
 use lazaret_server::access::{PERMISSIONS, Permission};
 use lazaret_server::config::Config;
-use lazaret_store::{AuditLog, Store};
 use lazaret_store::audit::AuditQuery;
 use lazaret_store::sqlite::Mode;
+use lazaret_store::{AuditLog, Store};
 use serde_json::{Value, json};
 
 use super::ojs::{fetch, id, nack, push};

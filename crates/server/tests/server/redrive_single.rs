@@ -10,8 +10,8 @@ use lazaret_server::destination::Outgoing;
 use lazaret_server::redrive::{
     self, Edited, Glass, NotRedriven, ReceiptGiven, ReceiptOutcome, Received, SingleRequest,
 };
-use lazaret_store::redrive::ByPerson;
 use lazaret_store::Redrives;
+use lazaret_store::redrive::ByPerson;
 
 use super::redrive_rig::{Does, GOVERNED, Rig, Scripted, anna, at_once, plain};
 

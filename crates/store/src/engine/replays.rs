@@ -145,7 +145,8 @@ pub(crate) const WINDOW_END: Sql = sql!(
 select l.died_at, l.id
   from dead_letter_queue l{sqlite  indexed by letters_of_jobs}
  where l.source = 'jobs'
-   and l.status = $1
+   and l.status = $1{sqlite 
+   and l.listed = 1}
    and (l.died_at, l.id) > ($2, $3)
  order by l.died_at, l.id
  limit 1 offset $4"

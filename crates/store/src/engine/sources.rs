@@ -27,12 +27,19 @@ pub(super) use tries::TRIES;
 #[async_trait]
 impl<S: Backend> SourceStore for S {
     async fn known_letters(&self, keys: Vec<CaptureKey>) -> Result<Vec<Option<KnownLetter>>, StoreError> {
-        self.read(View::Newest, keys, |conn, keys| Box::pin(known(conn, keys))).await
+        let finders = self.key_finders(keys.clone()).await?;
+        self.read(View::Newest, (keys, finders), |conn, (keys, finders)| Box::pin(known(conn, keys, finders)))
+            .await
     }
 
     async fn remember_deaths(&self, deaths: Vec<(CaptureKey, String)>) -> Result<(), StoreError> {
         let lane = Lane::Long(deaths.len().min(limits::COMMIT_LETTERS_MAX));
-        self.write(lane, deaths, |tx, deaths| Box::pin(remember_deaths(tx, deaths))).await
+        let (keys, deaths): (Vec<CaptureKey>, Vec<String>) = deaths.into_iter().unzip();
+        let finders = self.key_finders(keys).await?;
+        self.write(lane, (finders, deaths), |tx, (finders, deaths)| {
+            Box::pin(remember_deaths(tx, finders, deaths))
+        })
+        .await
     }
 
     async fn settle_elsewhere(&self, settled: SettledElsewhere) -> Result<Decided, StoreError> {
@@ -74,15 +81,18 @@ static KNOWN: LazyLock<Sql> = LazyLock::new(|| {
                   order by key, place = 'deleted', generation desc)}} k
            left join dead_letter_queue l on l.id = k.id{{postgres  and l.created_at = uuid_time(k.id)}}
            left join lives v on v.letter = l.{{sqlite letter}}{{postgres id}} and v.life = l.life{{sqlite 
-          where k.key = $1
-          order by k.place = 'deleted', k.generation desc
-          limit 1}}"
+          where k.number = $1}}"
     ))
 });
 
-async fn known(conn: &mut impl Conn, keys: &[CaptureKey]) -> Result<Vec<Option<KnownLetter>>, StoreError> {
+async fn known(
+    conn: &mut impl Conn,
+    keys: &[CaptureKey],
+    finders: &[Value<'static>],
+) -> Result<Vec<Option<KnownLetter>>, StoreError> {
+    let rows: Vec<Vec<Value<'_>>> = finders.iter().map(|finder| vec![finder.clone()]).collect();
     let found: HashMap<[u8; 32], KnownLetter> =
-        conn.query_rows(&KNOWN, &key_rows(keys), read_known).await?.into_iter().collect();
+        conn.query_rows(&KNOWN, &rows, read_known).await?.into_iter().collect();
     Ok(keys.iter().map(|key| found.get(&key.0).cloned()).collect())
 }
 
@@ -110,18 +120,17 @@ update letter_keys{postgres  k
    and k.generation = n.generation
    and k.death is distinct from n.death}{sqlite 
    set death = $2
- where key = $1
-   and generation = (select generation
-                       from letter_keys
-                      where key = $1
-                      order by place = 'deleted', generation desc
-                      limit 1)
+ where number = $1
    and death is not $2}"
 );
 
-async fn remember_deaths(tx: &mut impl Tx, deaths: &[(CaptureKey, String)]) -> Result<(), StoreError> {
+async fn remember_deaths(
+    tx: &mut impl Tx,
+    finders: &[Value<'static>],
+    deaths: &[String],
+) -> Result<(), StoreError> {
     let rows: Vec<Vec<Value<'_>>> =
-        deaths.iter().map(|(key, death)| vec![Value::from(&key.0), Value::from(death)]).collect();
+        finders.iter().zip(deaths).map(|(finder, death)| vec![finder.clone(), Value::from(death)]).collect();
     tx.execute_rows(&REMEMBER_DEATHS, &rows).await?;
     Ok(())
 }

@@ -1,6 +1,8 @@
-//! A job as rows keep it: what is not in columns of its own is a JSON text that is packed beside them.
+//! A job as rows keep it: what is not in columns of its own is JSON text that is packed beside them.
 //!
-//! What the application wrote stays text in it: never taken apart, never written anew.
+//! The text has two parts: what the job was enqueued with, which hardly ever changes, and its course so far. The embedded
+//! store keeps them apart, so that a run that ends does not write the arguments again; one text may hold both. What the
+//! application wrote stays text in it: never taken apart, never written anew.
 
 use std::borrow::Cow;
 
@@ -13,7 +15,7 @@ use lazaret_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::packing::{json, pack_lightly, unpack};
+use crate::packing::{self, json, pack_lightly, unpack};
 
 /// What of a job is read from columns of its own.
 pub(crate) struct Columns {
@@ -28,17 +30,47 @@ pub(crate) struct Columns {
     pub in_dead_letter: bool,
 }
 
-/// Packs what has no column.
+/// Packs what has no column as one text.
 pub(crate) fn pack(job: &Job) -> Result<Vec<u8>, StoreError> {
-    Ok(pack_lightly(json(&Detail::of(job))?.as_bytes()))
+    Ok(pack_lightly(joined(&json(&Request::of(job))?, &json(&Course::of(job))?).as_bytes()))
 }
 
-/// The job that was packed, with what stands in columns now.
-pub(crate) fn open(columns: Columns, packed: &[u8]) -> Result<Job, StoreError> {
+/// Packs what the job was enqueued with.
+pub(crate) fn pack_request(job: &Job) -> Result<Vec<u8>, StoreError> {
+    Ok(pack_lightly(json(&Request::of(job))?.as_bytes()))
+}
+
+/// Packs what became of the job so far. Failures repeat themselves, and are not read by who fetches the job.
+pub(crate) fn pack_course(job: &Job) -> Result<Vec<u8>, StoreError> {
+    Ok(packing::pack(json(&Course::of(job))?.as_bytes()))
+}
+
+/// Both parts as one packed text.
+pub(crate) fn join(request: &[u8], course: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let text = |packed: &[u8]| {
+        let broken = |_| StoreError::Corrupt("a job's text is not UTF-8".into());
+        String::from_utf8(unpack(packed)?).map_err(broken)
+    };
+    Ok(pack_lightly(joined(&text(request)?, &text(course)?).as_bytes()))
+}
+
+/// Two JSON objects as one; the first one is not empty.
+fn joined(one: &str, other: &str) -> String {
+    match (one.strip_suffix('}'), other.strip_prefix('{')) {
+        (Some(one), Some(other)) if other != "}" => format!("{one},{other}"),
+        _ => one.to_owned(),
+    }
+}
+
+/// The job that was packed, with what stands in columns now. Without a request of its own the course holds both.
+pub(crate) fn open(columns: Columns, request: Option<&[u8]>, course: &[u8]) -> Result<Job, StoreError> {
     let id = columns.id;
-    let text = unpack(packed)?;
     let broken = |why: String| StoreError::Corrupt(format!("job {id} cannot be read: {why}"));
-    let detail: Detail<'_> = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+    let course = unpack(course)?;
+    let request = request.map(unpack).transpose()?;
+    let detail: Request<'_> = serde_json::from_slice(request.as_deref().unwrap_or(&course))
+        .map_err(|error| broken(error.to_string()))?;
+    let course: Course<'_> = serde_json::from_slice(&course).map_err(|error| broken(error.to_string()))?;
     let retry = RetryPatch::read(&detail.retry, "retry").map_err(|problem| broken(problem.message))?;
     Ok(Job {
         id,
@@ -53,7 +85,7 @@ pub(crate) fn open(columns: Columns, packed: &[u8]) -> Result<Job, StoreError> {
         scheduled_at: moment(detail.scheduled_at),
         expires_at: moment(detail.expires_at),
         retry: retry.over(&JobRetry::default()),
-        fate: if detail.returns { Fate::DeadLetter } else { Fate::ByPolicy },
+        fate: if course.returns { Fate::DeadLetter } else { Fate::ByPolicy },
         unique: owned(detail.unique),
         tags: detail.tags.into_owned(),
         extra: detail.extra.into_owned(),
@@ -63,15 +95,15 @@ pub(crate) fn open(columns: Columns, packed: &[u8]) -> Result<Job, StoreError> {
         created_at: Time::from_ms(detail.created_at),
         enqueued_at: columns.enqueued_at,
         started_at: columns.started_at,
-        completed_at: moment(detail.completed_at),
-        cancelled_at: moment(detail.cancelled_at),
-        discarded_at: moment(detail.discarded_at),
-        activated_at: moment(detail.activated_at),
-        re_enqueued_at: moment(detail.re_enqueued_at),
-        next_attempt_at: moment(detail.next_attempt_at),
-        retry_delay_ms: detail.retry_delay_ms,
-        errors: detail.errors.into_iter().map(open_error).collect(),
-        result: owned(detail.result),
+        completed_at: moment(course.completed_at),
+        cancelled_at: moment(course.cancelled_at),
+        discarded_at: moment(course.discarded_at),
+        activated_at: moment(course.activated_at),
+        re_enqueued_at: moment(course.re_enqueued_at),
+        next_attempt_at: moment(course.next_attempt_at),
+        retry_delay_ms: course.retry_delay_ms,
+        errors: course.errors.into_iter().map(open_error).collect(),
+        result: owned(course.result),
         held: columns.held,
     })
 }
@@ -109,9 +141,9 @@ pub(crate) fn ended_at(job: &Job) -> Option<Time> {
     Some(ended.unwrap_or(job.enqueued_at))
 }
 
-/// What of a job is not in columns of its own. Times are in milliseconds.
+/// What a job was enqueued with, as far as it is not in columns of its own. Times are in milliseconds.
 #[derive(Serialize, Deserialize)]
-struct Detail<'a> {
+struct Request<'a> {
     #[serde(rename = "type")]
     job_type: Cow<'a, str>,
     args: Cow<'a, str>,
@@ -125,9 +157,6 @@ struct Detail<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
     retry: Cow<'a, str>,
-    /// It was in the dead letter before and returns there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    returns: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unique: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
@@ -135,6 +164,14 @@ struct Detail<'a> {
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     extra: Cow<'a, [(String, String)]>,
     created_at: i64,
+}
+
+/// What became of a job so far, as far as it is not in columns of its own. Times are in milliseconds.
+#[derive(Serialize, Deserialize)]
+struct Course<'a> {
+    /// It was in the dead letter before and returns there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    returns: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completed_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,10 +215,10 @@ fn borrowed(text: &Option<String>) -> Option<Cow<'_, str>> {
     text.as_deref().map(Cow::Borrowed)
 }
 
-impl<'a> Detail<'a> {
-    fn of(job: &'a Job) -> Detail<'a> {
+impl<'a> Request<'a> {
+    fn of(job: &'a Job) -> Request<'a> {
         let ms = |time: Option<Time>| time.map(Time::ms);
-        Detail {
+        Request {
             job_type: Cow::Borrowed(&job.job_type),
             args: Cow::Borrowed(&job.args),
             meta: Cow::Borrowed(&job.meta),
@@ -191,14 +228,22 @@ impl<'a> Detail<'a> {
             scheduled_at: ms(job.scheduled_at),
             expires_at: ms(job.expires_at),
             retry: Cow::Owned(job.retry.to_json()),
-            returns: match job.fate {
-                Fate::ByPolicy => false,
-                Fate::DeadLetter => true,
-            },
             unique: borrowed(&job.unique),
             tags: Cow::Borrowed(&job.tags),
             extra: Cow::Borrowed(&job.extra),
             created_at: job.created_at.ms(),
+        }
+    }
+}
+
+impl<'a> Course<'a> {
+    fn of(job: &'a Job) -> Course<'a> {
+        let ms = |time: Option<Time>| time.map(Time::ms);
+        Course {
+            returns: match job.fate {
+                Fate::ByPolicy => false,
+                Fate::DeadLetter => true,
+            },
             completed_at: ms(job.completed_at),
             cancelled_at: ms(job.cancelled_at),
             discarded_at: ms(job.discarded_at),

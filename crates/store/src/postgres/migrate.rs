@@ -31,6 +31,9 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (14, include_str!("migrations/0014_kept_attempts.sql")),
     (15, include_str!("migrations/0015_known_deaths.sql")),
     (16, include_str!("migrations/0016_origins.sql")),
+    (17, include_str!("migrations/0017_job_requests.sql")),
+    (18, include_str!("migrations/0018_listed.sql")),
+    (19, include_str!("migrations/0019_key_index.sql")),
 ];
 
 /// Marks the schema as ours.

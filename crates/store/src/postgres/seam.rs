@@ -8,6 +8,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
+use lazaret_core::key::CaptureKey;
 use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
@@ -436,6 +437,10 @@ impl Backend for PostgresStore {
 
     async fn count_created_by(&self, filter: Filter, at: Time, expected: u64) -> Result<u64, StoreError> {
         operations::count_created_by(self, filter, at, expected).await
+    }
+
+    async fn key_finders(&self, keys: Vec<CaptureKey>) -> Result<Vec<Value<'static>>, StoreError> {
+        Ok(keys.into_iter().map(|key| Value::from(key.0)).collect())
     }
 
     fn rounds(&self) -> &Rounds {

@@ -10,6 +10,7 @@ use super::numbers::Numbers;
 use super::{SqliteStore, migrate};
 use crate::StoreError;
 use crate::copy::{Batch, Batches, CopyStore, OWN_META, Piece, Plan, Positions, Schema, TABLES, Value};
+use crate::job::detail;
 
 #[async_trait]
 impl CopyStore for SqliteStore {
@@ -88,6 +89,9 @@ fn select(table: &str, columns: &[String]) -> String {
                 "select {columns} from {table} t cross join {letters} l on l.letter = t.letter order by t.rowid"
             )
         }
+        None if table == "jobs" => {
+            format!("select {columns}, r.request from jobs t left join job_requests r on r.job = t.job")
+        }
         None if table == "meta" => format!("select {columns} from meta t where key not in {OWN_META}"),
         None => format!("select {columns} from {table} t"),
     }
@@ -100,7 +104,11 @@ fn send(conn: &Connection, plan: &Plan, out: &mpsc::Sender<Piece>) -> Result<(),
         let mut rows = statement.query([])?;
         let mut batches = Batches::new(table, columns);
         while let Some(row) = rows.next()? {
-            let values = (0..columns.len()).map(|at| value(row.get_ref(at)?)).collect::<Result<_, _>>()?;
+            let mut values: Vec<Value> =
+                (0..columns.len()).map(|at| value(row.get_ref(at)?)).collect::<Result<_, _>>()?;
+            if *table == "jobs" {
+                make_whole(&mut values, columns, row.get_ref(columns.len())?)?;
+            }
             if let Some(full) = batches.add(values)
                 && out.blocking_send(full).is_err()
             {
@@ -120,6 +128,29 @@ fn send(conn: &Connection, plan: &Plan, out: &mpsc::Sender<Piece>) -> Result<(),
     drop(snapshot);
     // Whoever went away knows why.
     out.blocking_send(Piece::End(positions)).ok();
+    Ok(())
+}
+
+/// Puts what a job was enqueued with before its course: both travel as one text.
+fn make_whole(row: &mut [Value], columns: &[String], request: ValueRef<'_>) -> Result<(), StoreError> {
+    let course = row.iter_mut().zip(columns).find(|(_, column)| *column == "detail").map(|(value, _)| value);
+    if let (Some(Value::Bytes(course)), ValueRef::Blob(request)) = (course, request) {
+        *course = detail::join(request, course)?;
+    }
+    Ok(())
+}
+
+/// Makes every job's row whole, as formats before 17 had them.
+#[cfg(feature = "testing")]
+pub(crate) fn make_jobs_whole(conn: &Connection) -> Result<(), StoreError> {
+    let mut statement =
+        conn.prepare("select j.job, r.request, j.detail from jobs j join job_requests r on r.job = j.job")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = rows.collect::<Result<_, _>>()?;
+    for (job, request, course) in rows {
+        let whole = detail::join(&request, &course)?;
+        conn.execute("update jobs set detail = ?2 where job = ?1", (job, whole))?;
+    }
     Ok(())
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Tally {
     /// All counters were emptied: what was tallied before counts letters that are gone.
     begins_anew: bool,
     moves: Moves,
+    /// The message index may have changed.
+    moves_words: bool,
 }
 
 /// Whether a letter came in or went out, for the lines over time.
@@ -46,11 +48,18 @@ impl Tally {
         self.at = at.max(self.at);
     }
 
+    /// A new letter is there, which stands in no list yet.
+    pub fn arrive(&mut self, letter: &Counted) {
+        self.change(letter, 1);
+    }
+
     pub fn appear(&mut self, letter: &Counted) {
+        self.moves_words = true;
         self.change(letter, 1);
     }
 
     pub fn vanish(&mut self, letter: &Counted) {
+        self.moves_words = true;
         self.change(letter, -1);
     }
 
@@ -146,6 +155,7 @@ impl Tally {
         self.depths.join_all(other.depths);
         self.at(other.at);
         self.moves.add(other.moves);
+        self.moves_words |= other.moves_words;
     }
 
     pub fn flush(self, write: &mut Write) -> Result<(), StoreError> {
@@ -174,7 +184,7 @@ impl Tally {
         write_flows(write, &self.flows)?;
         self.depths.put(write)?;
         incidents::add_sums(write, sums, self.at)?;
-        if self.letters.is_empty() { Ok(()) } else { words::merge(&write.conn) }
+        if self.moves_words { words::merge(&write.conn) } else { Ok(()) }
     }
 }
 

@@ -10,9 +10,10 @@ use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 41] = [
+const TABLES: [&str; 43] = [
     "dead_letter_queue",
     "letter_keys",
+    "key_index",
     "lives",
     "attempts",
     "incidents",
@@ -27,6 +28,7 @@ const TABLES: [&str; 41] = [
     "tokens",
     "past_decisions",
     "jobs",
+    "job_requests",
     "queues",
     "trash",
     "trash_lives",
@@ -72,7 +74,9 @@ pub(super) fn dump(conn: &Connection) -> Result<String, StoreError> {
                     ValueRef::Integer(number) => cells.push(format!("{column}={number}")),
                     ValueRef::Real(number) => cells.push(format!("{column}={number}")),
                     ValueRef::Text(text) => cells.push(format!("{column}={}", String::from_utf8_lossy(text))),
-                    ValueRef::Blob(bytes) if matches!(column.as_str(), "body" | "detail" | "reported") => {
+                    ValueRef::Blob(bytes)
+                        if matches!(column.as_str(), "body" | "detail" | "reported" | "request") =>
+                    {
                         cells.push(format!("{column}=<{} bytes>", bytes.len()));
                     }
                     ValueRef::Blob(bytes) => {
@@ -101,7 +105,7 @@ pub(super) fn empty(write: &mut Write) -> Result<i64, StoreError> {
          delete from archive_rows; delete from archive_attempts; delete from archive; delete from relay_tries; delete from archive_files;
          delete from trash_attempts; delete from trash_lives; delete from trash;
          delete from selections; delete from operations; delete from claims; delete from attempts; delete from lives;
-         delete from dead_letter_queue; delete from letter_keys; delete from fingerprints; delete from incidents;
+         delete from dead_letter_queue; delete from letter_keys; delete from key_index; delete from fingerprints; delete from incidents;
          delete from letter_words; delete from counters; delete from flows; delete from events; delete from audit; delete from past_decisions;
          delete from jobs; delete from queues; delete from workers; delete from replays; delete from replay_rules;",
     )?;

@@ -37,6 +37,15 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Every letter that an index of live letters holds.
+    fn listed() -> Driver {
+        Driver { condition: "l.listed = 1".into(), bind: None }
+    }
+
+    fn and_listed(self) -> Driver {
+        Driver { condition: format!("{} and l.listed = 1", self.condition), ..self }
+    }
+
     fn none() -> Driver {
         Driver { condition: "1".into(), bind: None }
     }
@@ -121,9 +130,8 @@ impl Where {
         let mut build = Build::of(filter, now, &fingerprints, index_of_live);
         // Words hold letters and digits alone, so quoting them is enough.
         let words: Vec<String> = filter.words.iter().map(|word| format!("\"{word}\"*")).collect();
-        if build.all.is_empty() {
-            build.all.push("1".into());
-        }
+        // SQLite has to see that the indexes hold no others.
+        build.all.push("l.listed = 1".into());
         build.drive_by_jobs(filter);
         let index = match build.index {
             Some(index) => index,
@@ -134,7 +142,7 @@ impl Where {
             sql: build.all.join(" and "),
             binds: build.binds,
             index,
-            driver: build.driver.unwrap_or_else(Driver::none),
+            driver: build.driver.map_or_else(Driver::listed, Driver::and_listed),
             words: (!words.is_empty()).then(|| words.join(" AND ")),
         })
     }
@@ -334,7 +342,7 @@ const LETTERS_OF: &str = "
 select count(*)
   from (select 1
           from json_each(?1) f
-          join dead_letter_queue l indexed by letters_by_fingerprint on l.fingerprint = f.value
+          join dead_letter_queue l indexed by letters_by_fingerprint on l.fingerprint = f.value and l.listed = 1
          limit ?2)";
 
 const FINGERPRINTS_IN_USE: &str = "
@@ -343,7 +351,8 @@ select f.fingerprint
  where f.incident = ?1
    and exists (select 1
                  from dead_letter_queue l indexed by letters_by_fingerprint
-                where l.fingerprint = f.fingerprint)
+                where l.fingerprint = f.fingerprint
+                  and l.listed = 1)
  order by f.fingerprint";
 
 const FINGERPRINTS_OF: &str = "

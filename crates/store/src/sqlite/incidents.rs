@@ -171,7 +171,7 @@ const IN_USE: &str = "
 select f.fingerprint
   from fingerprints f
  where f.incident = ?1
-   and exists (select 1 from dead_letter_queue l where l.fingerprint = f.fingerprint)
+   and exists (select 1 from dead_letter_queue l where l.fingerprint = f.fingerprint and l.listed = 1)
  order by f.first_seen_at desc, f.fingerprint
  limit ?2";
 
@@ -179,6 +179,7 @@ const NEWEST: &str = "
 select died_at, id
   from dead_letter_queue indexed by letters_by_fingerprint
  where fingerprint = ?1
+   and listed = 1
  order by died_at desc, id desc
  limit ?2";
 

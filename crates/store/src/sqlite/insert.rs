@@ -5,16 +5,15 @@ use std::collections::HashMap;
 use lazaret_core::death::{Evidence, Known, Verdict, judge, last_death};
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::{IncidentId, LetterId};
-use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::{Outcome, Receipt, SourceWord};
 use lazaret_core::lifecycle::{Action, Life, Next, Place, Standing, Status};
 use lazaret_core::time::Time;
-use rusqlite::Connection;
 
 use super::counters::{Counted, Flow};
 use super::events::{self, NewEvent};
 use super::holds::standing;
 use super::incidents::{self, Opening};
+use super::keys;
 use super::redrives::outcomes;
 use super::retention::meet::meet_archived;
 use super::rows;
@@ -31,33 +30,6 @@ pub(super) fn insert(write: &mut Write, batch: &[Prepared]) -> Result<Vec<Receip
     batch.iter().map(|prepared| insert_one(write, prepared)).collect()
 }
 
-const OF_KEY: &str = "
-select generation, id, place
-  from letter_keys
- where key = ?1
- order by generation desc";
-
-/// The letter that a key stands for: its generation, id and place. That is the one that is not deleted, which after a
-/// restore need not be the newest; else the newest.
-pub(super) fn latest_of_key(
-    conn: &Connection,
-    key: &CaptureKey,
-) -> Result<Option<(u32, LetterId, Place)>, StoreError> {
-    let mut statement = conn.prepare_cached(OF_KEY)?;
-    let mut found = statement.query([key.0])?;
-    let mut newest = None;
-    // Each but one was deleted by a person, so there are few.
-    while let Some(row) = found.next()? {
-        let place = rows::place(&row.get::<_, String>(2)?)?;
-        let known = (row.get(0)?, LetterId::from_bytes(row.get(1)?), place);
-        match place {
-            Place::Live | Place::Archived => return Ok(Some(known)),
-            Place::Deleted => newest = newest.or(Some(known)),
-        }
-    }
-    Ok(newest)
-}
-
 /// Stores one message. A letter that is new, or begins another life, is put under the holds that stand for it.
 pub(super) fn insert_one(write: &mut Write, prepared: &Prepared) -> Result<Receipt, StoreError> {
     let receipt = take_in(write, prepared)?;
@@ -72,31 +44,28 @@ pub(super) fn insert_one(write: &mut Write, prepared: &Prepared) -> Result<Recei
 
 /// Takes one message in; what it does depends on the letter that is known under its key.
 fn take_in(write: &mut Write, prepared: &Prepared) -> Result<Receipt, StoreError> {
-    let Some((generation, id, place)) = latest_of_key(&write.conn, &prepared.admitted.key)? else {
+    let Some(known) = write.keys.latest(&write.conn, &prepared.admitted.key)? else {
         return create(write, prepared, 1, None);
     };
-    match place {
+    let id = known.letter;
+    match known.place {
         Place::Live => meet(write, prepared, id, Place::Live),
         // A message that is still dead is no new death because its letter was deleted.
         Place::Deleted if prepared.admitted.captured.word == SourceWord::SameDeath => {
             note(write, prepared, "duplicate");
             Ok(Receipt { letter: id, outcome: Outcome::Duplicate })
         }
-        Place::Deleted => create(write, prepared, generation + 1, Some(id)),
+        Place::Deleted => create(write, prepared, known.generation + 1, Some(id)),
         Place::Archived => meet_archived(write, prepared, id),
     }
 }
 
-pub(super) const ADD_KEY: &str = "
-insert into letter_keys (key, generation, id, place)
-values (?1, ?2, ?3, ?4)";
-
 const ADD_LETTER: &str = "
 insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type, queue, aggregate, schema_version,
        error_type, error_code, error_message, class, fingerprint, retry_count, max_retries, status, place, life,
-       previous, created_at, updated_at, died_at, retention_at, letter)
+       previous, created_at, updated_at, died_at, retention_at, letter, listed)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 1, ?19, ?20, ?20, ?21, ?20,
-        ?22)";
+        ?22, 0)";
 
 fn create(
     write: &mut Write,
@@ -107,15 +76,10 @@ fn create(
     let admitted = &prepared.admitted;
     let captured = &admitted.captured;
     let incident = find_incident(write, prepared)?;
-    write.conn.prepare_cached(ADD_KEY)?.execute((
-        admitted.key.0,
-        generation,
-        admitted.id.bytes(),
-        Place::Live.name(),
-    ))?;
+    let row = write.numbers.next_letter();
+    keys::add(write, row, &admitted.key, generation, admitted.id)?;
     write.failures.at(FailurePoint::InsertLetter)?;
     let fatal = prepared.fatal();
-    let row = write.numbers.next_letter();
     write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
         admitted.id.bytes(),
         captured.source,
@@ -144,12 +108,8 @@ fn create(
         add_attempt(write, row, ordinal, 1, attempt)?;
     }
     add_life(write, prepared, row, 1, prepared.attempts.len() as u32)?;
-    write
-        .conn
-        .prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
-        .execute((row, &prepared.words))?;
     let counted = counted(prepared, Status::Pending);
-    write.tally.appear(&counted);
+    write.tally.arrive(&counted);
     write.tally.flow(admitted.captured_at.minute(), Flow::Arrived, &counted);
     write.tally.see(&counted.fingerprint, admitted.captured_at);
     write.tally.die(&counted.fingerprint, admitted.died_at);

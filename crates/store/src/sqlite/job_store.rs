@@ -87,7 +87,8 @@ impl JobStore for SqliteStore {
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
-        self.readers.read(move |conn| jobs::letter_of(conn, id)).await
+        let keys = Arc::clone(&self.keys);
+        self.readers.read(move |conn| jobs::letter_of(&keys, conn, id)).await
     }
 
     async fn prune_jobs(&self, before: [(JobState, Time); 3], limit: usize) -> Result<u64, StoreError> {

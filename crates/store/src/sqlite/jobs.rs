@@ -21,7 +21,7 @@ use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::events::{self, NewEvent};
-use super::insert::latest_of_key;
+use super::keys::Keys;
 use super::letters;
 use super::writer::Write;
 use crate::StoreError;
@@ -53,10 +53,8 @@ pub(super) fn enqueue(
     let mut seen = HashSet::with_capacity(jobs.len());
     for Enqueued { packed, key, .. } in jobs {
         let id = packed.job.id;
-        let letter_keeps_it = match latest_of_key(&write.conn, key)? {
-            Some((_, _, Place::Live | Place::Archived)) => true,
-            Some((_, _, Place::Deleted)) | None => false,
-        };
+        let known = write.keys.latest(&write.conn, key)?;
+        let letter_keeps_it = known.is_some_and(|known| known.place != Place::Deleted);
         // Of one job the insert itself says whether its id is taken; of several, none may be written before all are
         // known to be new.
         let stands = jobs.len() > 1 && row::standing(&write.conn, id)?.is_some();
@@ -149,22 +147,25 @@ pub(super) fn next_due(conn: &Connection) -> Result<Option<Time>, StoreError> {
 }
 
 /// The live letter under a key.
-fn live_letter(conn: &Connection, key: &CaptureKey) -> Result<Option<LetterId>, StoreError> {
-    Ok(match latest_of_key(conn, key)? {
-        Some((_, letter, Place::Live)) => Some(letter),
-        Some((_, _, Place::Archived | Place::Deleted)) | None => None,
-    })
+fn live_letter(keys: &Keys, conn: &Connection, key: &CaptureKey) -> Result<Option<LetterId>, StoreError> {
+    let known = keys.latest(conn, key)?;
+    Ok(known.filter(|known| known.place == Place::Live).map(|known| known.letter))
 }
 
-pub(super) fn letter_of(conn: &Connection, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
-    match live_letter(conn, &key_of(id))? {
+pub(super) fn letter_of(
+    keys: &Keys,
+    conn: &Connection,
+    id: JobId,
+) -> Result<Option<LetterHistory>, StoreError> {
+    match live_letter(keys, conn, &key_of(id))? {
         Some(letter) => letters::history(conn, letter),
         None => Ok(None),
     }
 }
 
 const ENDED: &str = "
-select job, queue, octet_length(detail)
+select job, queue,
+       octet_length(detail) + coalesce((select octet_length(r.request) from job_requests r where r.job = jobs.job), 0)
   from jobs indexed by jobs_ended
  where state = ?1
    and ended_at < ?2

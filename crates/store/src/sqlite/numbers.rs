@@ -19,7 +19,8 @@ pub(super) struct Numbers {
 }
 
 const HIGHEST: &str = "
-select max(coalesce((select max(letter) from dead_letter_queue), 0), coalesce((select max(letter) from trash), 0)),
+select max(coalesce((select max(letter) from dead_letter_queue), 0), coalesce((select max(letter) from trash), 0),
+           coalesce((select max(number) from letter_keys), 0)),
        coalesce((select max(rowid) from lives), 0)";
 
 const KEPT: &str = "select value from meta where key = 'numbers'";
@@ -42,7 +43,11 @@ impl Numbers {
     }
 
     pub fn next_letter(&self) -> i64 {
-        self.letters.fetch_add(1, Ordering::Relaxed) + 1
+        self.letters.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub fn last_letter(&self) -> i64 {
+        self.letters.load(Ordering::Acquire)
     }
 
     pub fn next_life(&self) -> i64 {
@@ -62,7 +67,7 @@ impl Numbers {
 /// Writes the highest numbers down. Whoever deletes letters calls it in the same commit.
 pub(super) fn keep(write: &Write) -> Result<(), StoreError> {
     let numbers = &write.numbers;
-    let text = format!("[{},{}]", numbers.letters.load(Ordering::Relaxed), numbers.last_life());
+    let text = format!("[{},{}]", numbers.last_letter(), numbers.last_life());
     write
         .conn
         .prepare_cached("insert or replace into meta (key, value) values ('numbers', ?1)")?

@@ -10,6 +10,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::filter::{Driver, Where};
+use super::listing;
 use super::redrives::doors;
 use super::scan::Scanner;
 use super::verdicts::carry_out;
@@ -28,11 +29,12 @@ on conflict (operation, letter) do nothing";
 
 /// Lists the next letters that match, in order of death behind a place.
 pub(super) fn select_chunk(
-    write: &Write,
+    write: &mut Write,
     operation: &Operation,
     filter: &Filter,
     last: Option<DeathKey>,
 ) -> Result<FrozenChunk, StoreError> {
+    listing::catch_up(write)?;
     let conn = &write.conn;
     let sql = Where::of(conn, filter, operation.opened_at)?;
     let last = last.map(|(died_at, letter)| (died_at.ms(), *letter.bytes()));

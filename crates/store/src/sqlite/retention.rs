@@ -22,10 +22,12 @@ use crate::transfer::Import;
 #[async_trait]
 impl RetentionStore for SqliteStore {
     async fn queue_standings(&self) -> Result<Vec<QueueStanding>, StoreError> {
+        self.catch_up().await?;
         self.readers.read(|conn| prune::standings(conn)).await
     }
 
     async fn prunable(&self, query: PrunableQuery) -> Result<Vec<Prunable>, StoreError> {
+        self.catch_up().await?;
         self.readers.read(move |conn| prune::prunable(conn, &query)).await
     }
 

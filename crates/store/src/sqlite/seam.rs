@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::future;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use lazaret_core::filter::Filter;
 use lazaret_core::id::{HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId};
 use lazaret_core::job::reenqueue::Override;
+use lazaret_core::key::CaptureKey;
 use lazaret_core::lifecycle::{Action, Standing};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
@@ -16,7 +18,7 @@ use super::SqliteStore;
 use super::jobs::follow::{Retried, job_of, retry};
 use super::redrives::doors;
 use super::writer::Write;
-use super::{audit, events, holds, incidents, operations, redrives, replays, verdicts};
+use super::{audit, events, holds, incidents, listing, operations, redrives, replays, verdicts};
 use crate::audit::{Actor, NewEntry};
 use crate::decision::{Decided, Decision, Operation, Verb};
 use crate::engine::dimension::Counted;
@@ -329,7 +331,8 @@ impl Tx for Write {
         held_at: Time,
         last: Option<DeathKey>,
     ) -> impl Future<Output = Result<MatchingChunk, StoreError>> + Send {
-        future::ready(operations::find_to_hold(&self.conn, filter, held_at, last))
+        let listed = listing::catch_up(self);
+        future::ready(listed.and_then(|()| operations::find_to_hold(&self.conn, filter, held_at, last)))
     }
 
     fn count_held(&mut self, hold: HoldId, by: i64) -> impl Future<Output = Result<(), StoreError>> + Send {
@@ -384,6 +387,9 @@ impl Backend for SqliteStore {
             + 'static,
     {
         let snapshot = matches!(view, View::Snapshot | View::Within(_));
+        if snapshot {
+            self.catch_up().await?;
+        }
         let run = move |conn: &mut Connection| {
             if snapshot {
                 conn.prepare_cached("begin")?.execute([])?;
@@ -405,6 +411,15 @@ impl Backend for SqliteStore {
     async fn count_created_by(&self, filter: Filter, at: Time, _: u64) -> Result<u64, StoreError> {
         let (Total::Exact(letters) | Total::AtLeast(letters)) = self.count(filter, at).await?;
         Ok(letters)
+    }
+
+    async fn key_finders(&self, keys: Vec<CaptureKey>) -> Result<Vec<Value<'static>>, StoreError> {
+        let index = Arc::clone(&self.keys);
+        let find = move |conn: &mut Connection| {
+            let number = |key| Ok(Value::from(index.latest(conn, key)?.map(|row| row.number)));
+            keys.iter().map(number).collect()
+        };
+        self.readers.read(find).await
     }
 
     fn rounds(&self) -> &Rounds {

@@ -15,8 +15,9 @@ use super::decisions;
 use super::events::{self, NewEvent};
 use super::holds;
 use super::incidents::{self, Opening};
-use super::insert::{ADD_KEY, ADD_LIFE, add_attempt, incident_of, latest_of_key};
+use super::insert::{ADD_LIFE, add_attempt, incident_of};
 use super::jobs::follow::{follow, names_a_job};
+use super::keys;
 use super::letters;
 use super::writer::Write;
 use crate::StoreError;
@@ -121,7 +122,7 @@ pub(super) fn import(
 fn import_one(write: &mut Write, packed: &Packed, by: &Actor) -> Result<Imported, StoreError> {
     let Packed { import, attempts, .. } = packed;
     let Exported { letter, key, decisions: past, .. } = &import.exported;
-    let generation = match standing(&write.conn, letter, key)? {
+    let generation = match standing(write, letter, key)? {
         Met::Nobody { generation } => generation,
         Met::Itself => return Ok(Imported::Known),
         Met::Earlier => return Ok(Imported::Behind),
@@ -130,14 +131,10 @@ fn import_one(write: &mut Write, packed: &Packed, by: &Actor) -> Result<Imported
     if names_a_job(&write.conn, &letter.source, &letter.event_id, key)? {
         return Ok(Imported::Conflict(letter.id));
     }
-    write.conn.prepare_cached(ADD_KEY)?.execute((
-        key.0,
-        generation,
-        letter.id.bytes(),
-        Place::Live.name(),
-    ))?;
+    let row = write.numbers.next_letter();
+    keys::add(write, row, key, generation, letter.id)?;
     let incident = add_incidents(write, import)?;
-    let row = add_letter(write, import, attempts)?;
+    add_letter(write, row, import, attempts)?;
     for ((ordinal, life), attempt) in
         import.exported.attempts.iter().map(|told| (told.ordinal, told.life)).zip(attempts)
     {
@@ -180,8 +177,8 @@ select life, updated_at
   from dead_letter_queue
  where id = ?1";
 
-fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met, StoreError> {
-    let id = letter.id;
+fn standing(write: &Write, letter: &Letter, key: &CaptureKey) -> Result<Met, StoreError> {
+    let (id, conn) = (letter.id, &write.conn);
     let under_id: Option<[u8; 32]> =
         conn.prepare_cached(KEY_OF)?.query_row([id.bytes()], |row| row.get(0)).optional()?;
     if let Some(known) = under_id {
@@ -200,11 +197,11 @@ fn standing(conn: &Connection, letter: &Letter, key: &CaptureKey) -> Result<Met,
             Some(_) | None => Met::Other(id),
         });
     }
-    match latest_of_key(conn, key)? {
-        None => Ok(Met::Nobody { generation: 1 }),
-        Some((generation, _, Place::Deleted)) => Ok(Met::Nobody { generation: generation + 1 }),
-        Some((_, other, Place::Live | Place::Archived)) => Ok(Met::Other(other)),
-    }
+    let Some(known) = write.keys.latest(conn, key)? else { return Ok(Met::Nobody { generation: 1 }) };
+    Ok(match known.place {
+        Place::Deleted => Met::Nobody { generation: known.generation + 1 },
+        Place::Live | Place::Archived => Met::Other(known.letter),
+    })
 }
 
 /// Sees to the incident of each life; the last one is the letter's own.
@@ -243,7 +240,12 @@ insert into dead_letter_queue (id, source, event_id, subscriber_id, tenant, type
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
         ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)";
 
-fn add_letter(write: &mut Write, import: &Import, attempts: &[PreparedAttempt]) -> Result<i64, StoreError> {
+fn add_letter(
+    write: &Write,
+    row: i64,
+    import: &Import,
+    attempts: &[PreparedAttempt],
+) -> Result<(), StoreError> {
     let Exported { letter, ever_sent, lives, .. } = &import.exported;
     let fatal = lives.last().map_or(0, |(life, _)| life.fatal);
     let told = import.exported.attempts.iter().map(|told| told.ordinal).zip(attempts);
@@ -251,7 +253,6 @@ fn add_letter(write: &mut Write, import: &Import, attempts: &[PreparedAttempt]) 
         return Err(StoreError::Corrupt("a letter without a fatal attempt was to be imported".into()));
     };
     let (hold, resolution) = (letter.hold.as_ref(), letter.resolution.as_ref());
-    let row = write.numbers.next_letter();
     write.conn.prepare_cached(ADD_LETTER)?.execute(rusqlite::params![
         letter.id.bytes(),
         letter.source,
@@ -292,7 +293,7 @@ fn add_letter(write: &mut Write, import: &Import, attempts: &[PreparedAttempt]) 
         .conn
         .prepare_cached("insert into letter_words (rowid, words) values (?1, ?2)")?
         .execute((row, words))?;
-    Ok(row)
+    Ok(())
 }
 
 pub(super) fn add_lives(write: &mut Write, packed: &Packed, row: i64) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use lazaret_core::limits;
 use rusqlite::Connection;
@@ -13,6 +14,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::counters::Tally;
 use super::holds::standing::StandingHolds;
+use super::keys::{self, Filing, Keys};
+use super::listing::{self, Listing};
 use super::numbers::Numbers;
 use super::redrives::doors::Hall;
 use crate::StoreError;
@@ -36,6 +39,11 @@ pub(crate) struct Write {
     pub(in crate::sqlite) failures: Arc<Failures>,
     pub(in crate::sqlite) numbers: Arc<Numbers>,
     pub(in crate::sqlite) standing: Arc<StandingHolds>,
+    pub(in crate::sqlite) listing: Arc<Listing>,
+    /// The last letter that the present transaction listed.
+    pub(in crate::sqlite) listed: Option<i64>,
+    pub(in crate::sqlite) keys: Arc<Keys>,
+    pub(in crate::sqlite) filing: Option<Filing>,
     /// Counter changes of the present request, written once per commit.
     pub(in crate::sqlite) tally: Tally,
     /// The redrive that the letters of the present request go out by, if they are many.
@@ -49,6 +57,8 @@ pub(super) struct Surroundings {
     pub failures: Arc<Failures>,
     pub numbers: Arc<Numbers>,
     pub standing: Arc<StandingHolds>,
+    pub listing: Arc<Listing>,
+    pub keys: Arc<Keys>,
     pub changes: Arc<watch::Sender<u64>>,
     pub committed: Arc<Committed>,
     pub health: Arc<WriteHealth>,
@@ -164,16 +174,24 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
         failures: Arc::clone(&around.failures),
         numbers: Arc::clone(&around.numbers),
         standing: Arc::clone(&around.standing),
+        listing: Arc::clone(&around.listing),
+        listed: None,
+        keys: Arc::clone(&around.keys),
+        filing: None,
         tally: Tally::default(),
         hall: None,
     };
+    let mut last = 1;
     while let Some(first) = waiting.blocking_recv() {
         let mut taken = vec![first];
+        gather(&mut taken, &mut waiting, last);
         // Whatever breaks here must not end the thread: with it the store would be gone for everyone.
         let committing = AssertUnwindSafe(|| commit_group(&mut write, &mut taken, &mut waiting, around));
         let commit = catch_unwind(committing)
             .unwrap_or(Err(StoreError::Unavailable { doing: "committing", source: None }));
         match &commit {
+            // Listing alone shows nobody anything new.
+            Ok(()) if taken.iter().all(|request| request.letters() == 0) => {}
             Ok(()) => around.changes.send_modify(|count| *count += 1),
             Err(error) => {
                 tracing::error!(error = %error, requests = taken.len(), "a commit failed, its requests were told");
@@ -184,6 +202,7 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
                 }
             }
         }
+        last = taken.len();
         let failures = taken.iter().filter_map(|request| request.failure()).chain(commit.as_ref().err());
         failures.for_each(|error| around.health.note(error));
         for request in taken {
@@ -193,6 +212,26 @@ fn run(conn: Connection, mut waiting: mpsc::Receiver<Box<dyn Request>>, around: 
     // A clean end leaves one file, which is what people copy.
     if let Err(error) = write.conn.execute_batch("pragma wal_checkpoint(truncate)") {
         tracing::warn!(%error, "the write-ahead log could not be folded in at the end");
+    }
+}
+
+/// How long a group waits for as many requests as the last one had, and in which steps it looks.
+const GATHER: Duration = Duration::from_micros(300);
+const GATHER_STEP: Duration = Duration::from_micros(50);
+
+/// Waits a little for as many requests as shared the last commit. Those who were answered then are about to ask again, and
+/// a commit of few writes almost as many pages as one of many; one that was alone is not kept waiting.
+fn gather(taken: &mut Vec<Box<dyn Request>>, waiting: &mut mpsc::Receiver<Box<dyn Request>>, wanted: usize) {
+    let started = Instant::now();
+    while taken.len() < wanted {
+        match waiting.try_recv() {
+            Ok(request) => taken.push(request),
+            Err(mpsc::error::TryRecvError::Disconnected) => return,
+            Err(mpsc::error::TryRecvError::Empty) if started.elapsed() < GATHER => {
+                std::thread::sleep(GATHER_STEP);
+            }
+            Err(mpsc::error::TryRecvError::Empty) => return,
+        }
     }
 }
 
@@ -209,12 +248,20 @@ fn commit_group(
         around.failures.at(FailurePoint::Begin)?;
         write.conn.prepare_cached("begin immediate")?.execute([])?;
         around.standing.begin();
+        write.listed = None;
+        keys::begin(write);
         if let Some(mut tally) = run_all(write, taken, waiting) {
             let moves = tally.take_moves();
             write.forget_request();
             tally.flush(write)?;
+            listing::catch_up_if_due(write)?;
+            keys::file(write, taken.iter().map(|request| request.letters()).sum())?;
             around.failures.at(FailurePoint::Commit)?;
             write.conn.prepare_cached("commit")?.execute([])?;
+            keys::committed(write);
+            if let Some(listed) = write.listed {
+                around.listing.reach(listed);
+            }
             around.committed.add(moves);
             return Ok(());
         }

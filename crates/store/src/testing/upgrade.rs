@@ -18,3 +18,9 @@ pub fn sqlite_killed_after(file: &Path, format: u32) {
 pub async fn postgres_killed_after(url: &str, format: u32) {
     postgres::migrate::migrate_killed(url, format).await.expect("the steps up to the format work");
 }
+
+/// Turns the rows of jobs in a file of the newest format into rows of formats before 17.
+pub fn sqlite_jobs_whole(file: &Path) {
+    let conn = rusqlite::Connection::open(file).expect("the file opens");
+    sqlite::copy::make_jobs_whole(&conn).expect("its jobs can be read");
+}

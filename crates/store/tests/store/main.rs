@@ -66,6 +66,7 @@ mod search;
 mod seeds;
 mod sessions;
 mod shelf;
+mod sqlite_behind;
 mod sqlite_faults;
 mod sqlite_groups;
 mod sqlite_holds;

@@ -113,7 +113,9 @@ fn the_trash_keeps_every_column_of_a_live_letter() {
     };
     assert_eq!(columns("trash_lives"), columns("lives"));
     assert_eq!(columns("trash_attempts"), columns("attempts"));
-    let (kept, live) = (columns("trash"), columns("dead_letter_queue"));
+    let (kept, mut live) = (columns("trash"), columns("dead_letter_queue"));
+    // Whether a letter stands in the lists is nothing to keep.
+    live.retain(|column| column != "listed");
     assert_eq!(kept[..live.len()], live);
     assert_eq!(kept[live.len()..], ["grouped_by"]);
 }

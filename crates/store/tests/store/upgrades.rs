@@ -10,16 +10,20 @@ use std::sync::Arc;
 
 use lazaret_core::gate::Passed;
 use lazaret_core::id::LetterId;
+use lazaret_core::job::Job;
 use lazaret_core::letter::{Captured, Outcome};
 use lazaret_store::claim::ClaimStep;
 use lazaret_store::copy::Schema;
 use lazaret_store::decision::Verb;
 use lazaret_store::failure::{Failure, FailurePoint, Failures};
+use lazaret_store::job::JobQuery;
 use lazaret_store::postgres::PostgresStore;
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::{LedgerBy, StatsOf};
 use lazaret_store::testing::TestDatabase;
-use lazaret_store::testing::upgrade::{newest, postgres_killed_after, sqlite_killed_after};
+use lazaret_store::testing::upgrade::{
+    newest, postgres_killed_after, sqlite_jobs_whole, sqlite_killed_after,
+};
 use lazaret_store::{Store, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -77,6 +81,7 @@ struct Facts {
     /// Each letter with its lives, attempts and decisions, and its original.
     letters: BTreeMap<LetterId, String>,
     counts: String,
+    jobs: Vec<Job>,
 }
 
 async fn facts(rig: &Rig) -> Facts {
@@ -89,7 +94,9 @@ async fn facts(rig: &Rig) -> Facts {
     let stats = store.stats(StatsOf::All).await.unwrap();
     let ledger = store.ledger(LedgerBy::Counters).await.unwrap();
     let (incidents, queues) = (store.incident_counts().await.unwrap(), store.queues().await.unwrap());
-    Facts { letters, counts: format!("{stats:#?}\n{ledger:?}\n{incidents:?}\n{queues:?}") }
+    let all = JobQuery { queue: None, state: None, job_type: None, worker: None, before: None, limit: 100 };
+    let jobs = store.jobs(all).await.unwrap().jobs;
+    Facts { letters, counts: format!("{stats:#?}\n{ledger:?}\n{incidents:?}\n{queues:?}"), jobs }
 }
 
 /// Statements that fill the tables of an old store in `old` with the rows of a new one in the schema `template`.
@@ -184,6 +191,9 @@ impl Upgraded for File {
         let saved = Connection::open(self.database()).unwrap();
         saved.execute("vacuum into ?1", [template.to_str().unwrap()]).unwrap();
         drop(saved);
+        if format < 17 {
+            sqlite_jobs_whole(&template);
+        }
         std::fs::remove_dir_all(self.data()).unwrap();
         std::fs::create_dir(self.data()).unwrap();
         sqlite_killed_after(&self.database(), format);

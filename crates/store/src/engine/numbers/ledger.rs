@@ -206,4 +206,21 @@ select count(*) as wrong
        + (select count(*) from trash_lives v where v.letter = t.{sqlite letter}{postgres id})
        <> coalesce(l.life, a.life)"
     ),
+    // A key stands for one letter in each generation.
+    sql!(
+        "
+select count(*) as wrong
+  from (select 1
+          from letter_keys
+         group by key, generation
+        having count(*) > 1) t"
+    ),
+    // SQLite finds a key that is not among the newest by `key_index`.
+    sql!(
+        "
+select {postgres 0::bigint as wrong}{sqlite count(*) as wrong
+  from letter_keys k
+ where k.number <= coalesce((select cast(value as integer) from meta where key = 'keys'), 0)
+   and not exists (select 1 from key_index x where x.hash = substr(k.key, 1, 8) and x.number = k.number)}"
+    ),
 ];

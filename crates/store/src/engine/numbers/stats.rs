@@ -86,7 +86,7 @@ macro_rules! death {
             $index,
             "} where ",
             $guard,
-            " order by died_at ",
+            "{sqlite  and listed = 1} order by died_at ",
             $direction,
             " limit 1"
         ))

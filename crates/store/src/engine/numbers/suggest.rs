@@ -124,7 +124,8 @@ macro_rules! distinct {
             " >= $1
                    and ",
             $column,
-            " < $2
+            " < $2{sqlite 
+                   and listed = 1}
                  order by ",
             $column,
             "
@@ -141,7 +142,8 @@ macro_rules! distinct {
             " > f.value
                           and l.",
             $column,
-            " < $2
+            " < $2{sqlite 
+                          and l.listed = 1}
                         order by l.",
             $column,
             "
@@ -174,7 +176,8 @@ async fn distinct(
 const NEWEST_CODES: Sql = sql!(
     "
 select error_code
-  from dead_letter_queue{sqlite  indexed by letters_by_death}
+  from dead_letter_queue{sqlite  indexed by letters_by_death
+ where listed = 1}
  order by died_at desc, id desc
  limit $1"
 );

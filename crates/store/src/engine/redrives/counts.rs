@@ -91,7 +91,8 @@ select n.lane, count(*) as letters
  {sqlite cross }join dead_letter_queue l{sqlite  indexed by letters_by_aggregate}
     on l.aggregate = substr(n.lane, {sqlite instr(n.lane, char(31))}{postgres strpos(n.lane, chr(31))} + 1)
    and l.source = substr(n.lane, 1, {sqlite instr(n.lane, char(31))}{postgres strpos(n.lane, chr(31))} - 1)
-   and (l.died_at, l.id) < (e.died_at, e.id)
+   and (l.died_at, l.id) < (e.died_at, e.id){sqlite 
+   and l.listed = 1}
  where l.status = $3
    and not exists (select 1 from redrive_letters o where o.letter = l.id and o.redrive = $1)
  group by n.lane

@@ -288,5 +288,5 @@ pub(super) fn read(row: &Row) -> Result<StoredJob, StoreError> {
         held,
         in_dead_letter: row.cell(11)?,
     };
-    Ok(StoredJob { job: detail::open(columns, row.cell(13)?)?, version: row.count(12)? })
+    Ok(StoredJob { job: detail::open(columns, None, row.cell(13)?)?, version: row.count(12)? })
 }

@@ -149,7 +149,7 @@ fn put_on_record(
     by: &ByHand,
     redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
-    let letter = live_letter(&write.conn, &change.key)?;
+    let letter = live_letter(&write.keys, &write.conn, &change.key)?;
     let named = match letter {
         Some(_) => None,
         None => Some(Filter { event_id: Patterns::only(&job.to_string()), ..Filter::default() }.to_string()),
@@ -211,7 +211,7 @@ fn redrive(
     letter: LetterId,
     at: Time,
 ) -> Result<Effected, StoreError> {
-    if live_letter(&write.conn, key)? != Some(letter) {
+    if live_letter(&write.keys, &write.conn, key)? != Some(letter) {
         return Ok(Effected::Gone);
     }
     match apply(write, letter, Action::Redrive, Mark::Sends, at)? {
@@ -242,7 +242,7 @@ fn settle(
     evidence: &str,
     at: Time,
 ) -> Result<Effected, StoreError> {
-    let Some(letter) = live_letter(&write.conn, key)? else { return Ok(Effected::Done) };
+    let Some(letter) = live_letter(&write.keys, &write.conn, key)? else { return Ok(Effected::Done) };
     let by_source = |strategy| (strategy, BY.to_owned());
     let (action, outcome, (strategy, by), kind) = match ending {
         Ending::Confirmed => {

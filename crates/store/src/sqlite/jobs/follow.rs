@@ -33,7 +33,7 @@ pub(in crate::sqlite) fn job_of(write: &Write, letter: LetterId) -> Result<Optio
         .query_row((letter.bytes(), SOURCE), |row| row.get(0))
         .optional()?;
     let Some(id) = named.and_then(|name| JobId::parse(&name).ok()) else { return Ok(None) };
-    let own = live_letter(&write.conn, &key_of(id))? == Some(letter);
+    let own = live_letter(&write.keys, &write.conn, &key_of(id))? == Some(letter);
     Ok(own.then_some(id))
 }
 

@@ -1,4 +1,5 @@
-//! The row of a job: what stands in columns, and the packed text that holds the rest.
+//! The rows of a job: what stands in columns and the packed text of its course in one, what it was enqueued with in
+//! another, which is written once. A row from before they were apart holds both, until it is written again.
 //!
 //! A job comes out exactly as it went in; what it holds of JSON is kept as text and never looked into.
 
@@ -17,13 +18,14 @@ use crate::job::detail::{self, Columns, due_at, ended_at};
 /// A job and the part of its row that takes work to make.
 pub(super) struct Packed {
     pub job: Job,
-    detail: Vec<u8>,
+    request: Vec<u8>,
+    course: Vec<u8>,
 }
 
 impl Packed {
     pub fn new(job: Job) -> Result<Packed, StoreError> {
-        let detail = detail::pack(&job)?;
-        Ok(Packed { job, detail })
+        let (request, course) = (detail::pack_request(&job)?, detail::pack_course(&job)?);
+        Ok(Packed { job, request, course })
     }
 }
 
@@ -31,7 +33,8 @@ const ADD: &str = "
 insert into jobs (id, queue, state, priority, attempt, enqueued_at, started_at, worker, visibility_ms, held_until,
        timeout_at, due_at, ended_at, dead, type, detail, version)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 + 1)
-on conflict (id) do nothing";
+on conflict (id) do nothing
+returning job";
 
 const CHANGE: &str = "
 update jobs
@@ -39,15 +42,25 @@ update jobs
        visibility_ms = ?9, held_until = ?10, timeout_at = ?11, due_at = ?12, ended_at = ?13, dead = ?14, type = ?15,
        detail = ?16, version = version + 1
  where id = ?1
-   and version = ?17";
+   and version = ?17
+returning job";
+
+/// Writes nothing if it is the same as ever.
+const KEEP_REQUEST: &str = "
+insert into job_requests (job, request)
+values (?1, ?2)
+on conflict (job)
+do update set request = excluded.request
+   where request <> excluded.request";
 
 /// Writes a job over the version that was read, or as a new one if that is 0; false if it stands otherwise.
 pub(super) fn put(write: &Write, packed: &Packed, version: u64) -> Result<bool, StoreError> {
-    let Packed { job, detail } = packed;
+    let Packed { job, request, course } = packed;
     let held = job.held.as_ref();
     let ms = |time: Option<Time>| time.map(Time::ms);
     let sql = if version == 0 { ADD } else { CHANGE };
-    let written = write.conn.prepare_cached(sql)?.execute(rusqlite::params![
+    let mut statement = write.conn.prepare_cached(sql)?;
+    let binds = rusqlite::params![
         job.id.bytes(),
         job.queue,
         job.state.name(),
@@ -63,10 +76,13 @@ pub(super) fn put(write: &Write, packed: &Packed, version: u64) -> Result<bool, 
         ms(ended_at(job)),
         job.in_dead_letter,
         job.job_type,
-        detail,
+        course,
         whole(version),
-    ])?;
-    Ok(written == 1)
+    ];
+    let written: Option<i64> = statement.query_row(binds, |row| row.get(0)).optional()?;
+    let Some(row) = written else { return Ok(false) };
+    write.conn.prepare_cached(KEEP_REQUEST)?.execute((row, request))?;
+    Ok(true)
 }
 
 const TAKE: &str = "
@@ -138,7 +154,7 @@ fn state(word: &str) -> Result<JobState, StoreError> {
 /// The columns that `read` reads, in its order.
 pub(super) const COLUMNS: &str =
     "id, queue, state, priority, attempt, enqueued_at, started_at, worker, visibility_ms,
-held_until, timeout_at, dead, version, detail";
+held_until, timeout_at, dead, version, detail, (select r.request from job_requests r where r.job = jobs.job)";
 
 pub(super) fn read(row: &Row<'_>) -> Result<StoredJob, StoreError> {
     let id = JobId::from_bytes(row.get(0)?);
@@ -165,6 +181,8 @@ pub(super) fn read(row: &Row<'_>) -> Result<StoredJob, StoreError> {
         held,
         in_dead_letter: row.get(11)?,
     };
-    let job = detail::open(columns, row.get_ref(13)?.as_blob().map_err(rusqlite::Error::from)?)?;
+    let course = row.get_ref(13)?.as_blob().map_err(rusqlite::Error::from)?;
+    let request = row.get_ref(14)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+    let job = detail::open(columns, request, course)?;
     Ok(StoredJob { job, version: row.get::<_, i64>(12)? as u64 })
 }

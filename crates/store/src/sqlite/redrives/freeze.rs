@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::super::filter::Where;
+use super::super::listing;
 use super::super::operations::{Key, window_end};
 use super::super::scan::Scanner;
 use super::super::writer::Write;
@@ -38,6 +39,7 @@ pub(super) enum Froze {
 
 /// Takes down the next chunk.
 pub(super) fn freeze(write: &mut Write, id: RedriveId) -> Result<Froze, StoreError> {
+    listing::catch_up(write)?;
     let run = ready(row::expect(write, id))?;
     let conn = &write.conn;
     if run.frozen || run.state() != RunState::Planning {

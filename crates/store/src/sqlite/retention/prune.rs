@@ -31,6 +31,7 @@ const FREE: &str = "
 select source, queue, status, count(*), min(retention_at)
   from dead_letter_queue indexed by letters_by_retention
  where held_at is null
+   and listed = 1
  group by source, queue, status";
 
 const HELD: &str = "
@@ -95,7 +96,8 @@ fn prunable_sql(planned: Option<bool>) -> String {
             and l.status = ?3
             and l.retention_at <= ?4
             and (l.retention_at, l.id) > (?5, ?6)
-            and l.held_at is null {planned}
+            and l.held_at is null
+            and l.listed = 1 {planned}
           order by l.retention_at, l.id
           limit ?8"
     )

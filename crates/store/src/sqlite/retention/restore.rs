@@ -60,7 +60,7 @@ fn bring_back(
     if !is_it || decision.from.is_some_and(|from| from != standing.status) {
         return Ok(Carried::only(Decided::Refused(Refused { action: Action::Restore, standing })));
     }
-    if is_replaced(&write.conn, letter)? {
+    if is_replaced(write, letter)? {
         return Ok(Carried::only(Decided::Replaced));
     }
     let counted = put_whole(write, letter, packed, decision.at)?;

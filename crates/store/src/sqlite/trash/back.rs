@@ -8,7 +8,6 @@ use lazaret_core::time::Time;
 use rusqlite::Connection;
 
 use super::super::counters::Counted;
-use super::super::insert::latest_of_key;
 use super::super::jobs::follow::{follow, job_of, names_a_job};
 use super::super::rows::{self, COUNTED_COLUMNS};
 use super::super::verdicts::standing;
@@ -38,7 +37,7 @@ pub(in crate::sqlite) fn restore(
     let Some(kept) = kept(&write.conn, letter)? else {
         return Ok(Carried::only(Decided::Refused(Refused { action: Action::Restore, standing })));
     };
-    if is_replaced(&write.conn, letter)? {
+    if is_replaced(write, letter)? {
         return Ok(Carried::only(Decided::Replaced));
     }
     bring_back(write, letter, &kept, decision.at)?;
@@ -112,13 +111,14 @@ pub(in crate::sqlite) fn carried_back(
 const NAMED: &str = "select key, source, event_id from archive where id = ?1";
 
 /// Whether another letter has taken the key since, or a job the id.
-pub(in crate::sqlite) fn is_replaced(conn: &Connection, letter: LetterId) -> Result<bool, StoreError> {
+pub(in crate::sqlite) fn is_replaced(write: &Write, letter: LetterId) -> Result<bool, StoreError> {
+    let conn = &write.conn;
     let (key, source, event_id): (CaptureKey, String, String) = conn
         .prepare_cached(NAMED)?
         .query_row([letter.bytes()], |row| Ok((row.get(0).map(CaptureKey)?, row.get(1)?, row.get(2)?)))?;
-    let taken = match latest_of_key(conn, &key)? {
-        Some((_, other, Place::Live | Place::Archived)) => other != letter,
-        Some((_, _, Place::Deleted)) | None => false,
+    let taken = match write.keys.latest(conn, &key)? {
+        Some(known) => known.place != Place::Deleted && known.letter != letter,
+        None => false,
     };
     Ok(taken || names_a_job(conn, &source, &event_id, &key)?)
 }

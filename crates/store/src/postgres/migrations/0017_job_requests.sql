@@ -1,0 +1,1 @@
+-- Only the embedded store keeps what a job was enqueued with in a table of its own.

@@ -1,0 +1,1 @@
+-- Only the embedded store lists letters behind their capture.

@@ -1,0 +1,1 @@
+-- Only the embedded store keeps an index of keys of its own.
