@@ -35,7 +35,8 @@ mod words;
 mod writer;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lazaret_core::filter::Filter;
@@ -70,7 +71,7 @@ use jobs::fetch::Dry;
 use keys::Keys;
 use listing::Listing;
 use numbers::Numbers;
-use readers::Readers;
+use readers::{READ_MAX, Readers};
 use writer::{Surroundings, Writer};
 
 /// What a store is for; the two never share a file.
@@ -170,12 +171,29 @@ impl SqliteStore {
         self.folder.describe_server(holder, served)
     }
 
-    /// Has everything listed that came in before: for reads that find letters by more than their ids.
-    async fn catch_up(&self) -> Result<(), StoreError> {
-        if self.listing.is_behind(&self.numbers) {
-            self.writer.write(0, listing::catch_up).await?;
+    /// Runs a read that finds letters by more than their ids, with everything listed that came in before. What the disk does
+    /// not take is listed in a transaction of the writer's that is rolled back behind the read.
+    async fn read_lists<T, F>(&self, read_max: Duration, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Connection) -> Result<T, StoreError> + Send + Sync + 'static,
+    {
+        let is_behind = self.listing.is_behind(&self.numbers);
+        if !is_behind || self.writer.write(0, listing::catch_up).await.is_ok() {
+            return self.readers.read_within(read_max, move |conn| work(conn)).await;
         }
-        Ok(())
+        let found = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&found);
+        let rolled_back = || StoreError::Unavailable { doing: "listing letters", source: None };
+        let read = self.writer.write(0, move |write| -> Result<(), StoreError> {
+            listing::catch_up(write)?;
+            let answer = work(&mut write.conn)?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            Err(rolled_back())
+        });
+        let failed = read.await.err();
+        let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        found.ok_or_else(|| failed.unwrap_or_else(rolled_back))
     }
 
     /// The failures that tests plan.
@@ -211,13 +229,12 @@ impl Store for SqliteStore {
     }
 
     async fn list(&self, query: PageQuery) -> Result<LetterPage, StoreError> {
-        self.catch_up().await?;
-        self.readers.read(move |conn| letters::list(conn, &query)).await
+        self.read_lists(READ_MAX, move |conn| letters::list(conn, &query)).await
     }
 
     async fn count(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
-        self.catch_up().await?;
-        self.readers.read(move |conn| letters::count(conn, &filter, now, limits::COUNT_ROWS_MAX)).await
+        let most = limits::COUNT_ROWS_MAX;
+        self.read_lists(READ_MAX, move |conn| letters::count(conn, &filter, now, most)).await
     }
 
     async fn count_all(&self, filter: Filter, now: Time) -> Result<Total, StoreError> {
@@ -325,8 +342,7 @@ impl Store for SqliteStore {
     }
 
     async fn dump(&self) -> Result<String, StoreError> {
-        self.catch_up().await?;
-        self.readers.read_within(RECOUNT_MAX, |conn| dump::dump(conn)).await
+        self.read_lists(RECOUNT_MAX, |conn| dump::dump(conn)).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

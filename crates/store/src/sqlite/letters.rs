@@ -15,6 +15,7 @@ use super::bodies;
 use super::counters::Dimension;
 use super::decisions;
 use super::filter::Where;
+use super::readers::snapshot;
 use super::rows::{self, LETTER_COLUMNS};
 use super::scan::{Candidates, Scanner};
 use crate::engine::letters::{ATTEMPTS, LIVES};
@@ -24,7 +25,7 @@ use crate::{StoreError, engine, seam};
 
 pub(super) fn list(conn: &Connection, query: &PageQuery) -> Result<LetterPage, StoreError> {
     // One snapshot for the page and its total.
-    let snapshot = conn.unchecked_transaction()?;
+    let snapshot = snapshot(conn)?;
     let filter = Where::of(conn, &query.filter, query.now)?;
     let mut page = if query.filter.needs_content() {
         scanned_page(conn, query, &filter)?
@@ -184,7 +185,7 @@ impl From {
 
 /// Counts up to so many.
 pub(super) fn count(conn: &Connection, filter: &Filter, now: Time, most: u64) -> Result<Total, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
+    let snapshot = snapshot(conn)?;
     let sql = Where::of(conn, filter, now)?;
     let total = if filter.needs_content() {
         scanned_total(conn, filter, &sql, Duration::from_millis(limits::COUNT_MS_MAX), most)?
@@ -287,7 +288,7 @@ fn counted(conn: &Connection, filter: &Filter) -> Result<Option<u64>, StoreError
 }
 
 pub(super) fn history(conn: &Connection, id: LetterId) -> Result<Option<LetterHistory>, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
+    let snapshot = snapshot(conn)?;
     let history = history_in(conn, id)?;
     drop(snapshot);
     Ok(history)

@@ -7,10 +7,18 @@ use std::time::{Duration, Instant};
 use lazaret_core::limits;
 use rusqlite::config::DbConfig;
 use rusqlite::vtab::array;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 use tokio::sync::Semaphore;
 
 use crate::StoreError;
+
+/// How long a read may take, unless it has to see every row.
+pub(super) const READ_MAX: Duration = Duration::from_millis(limits::READ_MS_MAX);
+
+/// Sees one state of the store until it is dropped; inside of a transaction that is so already.
+pub(super) fn snapshot(conn: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
+    Ok(if conn.is_autocommit() { Some(conn.unchecked_transaction()?) } else { None })
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
@@ -31,7 +39,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.read_within(Duration::from_millis(limits::READ_MS_MAX), work).await
+        self.read_within(READ_MAX, work).await
     }
 
     /// Runs `work` with another bound, for reads that have to see every row.

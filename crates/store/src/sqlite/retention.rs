@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use lazaret_core::id::FileId;
 
 use super::SqliteStore;
+use super::readers::READ_MAX;
 use super::transfer::Packed;
 use crate::RetentionStore;
 use crate::StoreError;
@@ -22,13 +23,11 @@ use crate::transfer::Import;
 #[async_trait]
 impl RetentionStore for SqliteStore {
     async fn queue_standings(&self) -> Result<Vec<QueueStanding>, StoreError> {
-        self.catch_up().await?;
-        self.readers.read(|conn| prune::standings(conn)).await
+        self.read_lists(READ_MAX, |conn| prune::standings(conn)).await
     }
 
     async fn prunable(&self, query: PrunableQuery) -> Result<Vec<Prunable>, StoreError> {
-        self.catch_up().await?;
-        self.readers.read(move |conn| prune::prunable(conn, &query)).await
+        self.read_lists(READ_MAX, move |conn| prune::prunable(conn, &query)).await
     }
 
     async fn prune(&self, batch: PruneBatch) -> Result<Pruned, StoreError> {

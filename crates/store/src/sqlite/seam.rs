@@ -16,6 +16,7 @@ use rusqlite::{Connection, Statement, params_from_iter};
 
 use super::SqliteStore;
 use super::jobs::follow::{Retried, job_of, retry};
+use super::readers::READ_MAX;
 use super::redrives::doors;
 use super::writer::Write;
 use super::{audit, events, holds, incidents, listing, operations, redrives, replays, verdicts};
@@ -386,26 +387,27 @@ impl Backend for SqliteStore {
             + Sync
             + 'static,
     {
-        let snapshot = matches!(view, View::Snapshot | View::Within(_));
-        if snapshot {
-            self.catch_up().await?;
-        }
-        let run = move |conn: &mut Connection| {
-            if snapshot {
-                conn.prepare_cached("begin")?.execute([])?;
+        let run = move |conn: &mut Connection| ready(work(conn, &input));
+        let read_max = match view {
+            View::Point => return self.readers.read_here(run).await,
+            View::Newest => return self.readers.read(run).await,
+            View::Snapshot => READ_MAX,
+            View::Within(max) => max,
+        };
+        let in_snapshot = move |conn: &mut Connection| {
+            // Inside of the writer's transaction it is one already.
+            if !conn.is_autocommit() {
+                return run(conn);
             }
-            let result = ready(work(conn, &input));
+            conn.prepare_cached("begin")?.execute([])?;
+            let result = run(conn);
             // A read that was stopped may have ended the transaction already.
             if !conn.is_autocommit() {
                 conn.prepare_cached("rollback")?.execute([])?;
             }
             result
         };
-        match view {
-            View::Point => self.readers.read_here(run).await,
-            View::Newest | View::Snapshot => self.readers.read(run).await,
-            View::Within(max) => self.readers.read_within(max, run).await,
-        }
+        self.read_lists(read_max, in_snapshot).await
     }
 
     async fn count_created_by(&self, filter: Filter, at: Time, _: u64) -> Result<u64, StoreError> {

@@ -77,11 +77,14 @@ async fn letters_that_were_not_listed_when_the_process_ended_are_listed_by_the_n
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     insert(&store, 0..3, Outcome::Created).await;
-    // A process that is killed while it lists.
-    store.failures().plan(FailurePoint::List, Failure::Unavailable, 1);
-    assert!(store.count_all(Filter::default(), at(10_000)).await.is_err());
-    assert_eq!(value(folder.path(), UNLISTED), 3);
-    assert_eq!(count(&store, "connection source:report").await, 3, "it is listed by who asks next");
+    // A disk that does not take it, or a process that is killed while it lists.
+    for failure in [Failure::DiskFull, Failure::Unavailable] {
+        store.failures().plan(FailurePoint::List, failure, 1);
+        assert_eq!(count(&store, "connection source:report").await, 3, "{failure:?}: all are found");
+        assert_eq!(value(folder.path(), UNLISTED), 3, "{failure:?}: and stay as they were");
+    }
+    assert_eq!(count(&store, "connection source:report").await, 3);
+    assert_eq!(value(folder.path(), UNLISTED), 0, "it is listed by who asks next");
     insert(&store, 3..6, Outcome::Created).await;
     drop(store);
     assert_eq!(value(folder.path(), UNLISTED), 3);

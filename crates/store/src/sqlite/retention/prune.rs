@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use super::super::audit::{self, NewEntry};
 use super::super::counters::Counted;
 use super::super::events::{self, NewEvent};
+use super::super::readers::snapshot;
 use super::super::trash::{self, Outlet, Removal};
 use super::super::writer::Write;
 use super::super::{numbers, rows};
@@ -41,7 +42,7 @@ select source, queue, status, count(*)
  group by source, queue, status";
 
 pub(in crate::sqlite) fn standings(conn: &Connection) -> Result<Vec<QueueStanding>, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
+    let snapshot = snapshot(conn)?;
     let mut standings: BTreeMap<(String, String, Status), QueueStanding> = BTreeMap::new();
     for (sql, held) in [(FREE, false), (HELD, true)] {
         let mut statement = conn.prepare_cached(sql)?;
@@ -107,7 +108,7 @@ pub(in crate::sqlite) fn prunable(
     conn: &Connection,
     query: &PrunableQuery,
 ) -> Result<Vec<Prunable>, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
+    let snapshot = snapshot(conn)?;
     let after = query.after.map_or((i64::MIN, [0; 16]), |key| (key.retention_at.ms(), *key.letter.bytes()));
     let mut all: Vec<Prunable> = Vec::new();
     let mut statement = conn.prepare_cached(&prunable_sql(query.planned))?;
