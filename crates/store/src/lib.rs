@@ -54,6 +54,7 @@ pub use hold::Holds;
 pub use incident::Incidents;
 pub use job_store::JobStore;
 pub use redrive_store::{RedriveStore, Redrives};
+pub use regroup::Regroupings;
 pub use replay::Replays;
 pub use retention_store::RetentionStore;
 pub use source_store::SourceStore;

@@ -61,7 +61,6 @@ use crate::failure::Failures;
 use crate::health::WriteHealth;
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::search::BodyIndex;
 use crate::sqlite::Mode;
 use crate::transfer::{Exported, Import, Imported};
@@ -169,31 +168,6 @@ impl Store for PostgresStore {
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
         self.readers.snapshot((), |conn, _| Box::pin(bodies::state(conn))).await
-    }
-
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
-        let seen = self.regrouped().await?;
-        // Asked every few seconds: only setting out is worth a write.
-        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
-            return Ok(seen);
-        }
-        self.writer
-            .write_alone(1, (revision, at), |write, asked| Box::pin(regroup::begin(write, &asked.0, asked.1)))
-            .await
-    }
-
-    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.snapshot((), |conn, _| Box::pin(regroup::seen(conn))).await
-    }
-
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
-        self.readers.snapshot(lives, |conn, asked| Box::pin(regroup::old(conn, *asked))).await
-    }
-
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
-        self.writer
-            .write_alone(batch.lives.len(), batch, |write, asked| Box::pin(regroup::regroup(write, asked)))
-            .await
     }
 
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {

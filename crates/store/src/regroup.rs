@@ -1,10 +1,30 @@
 //! Giving letters new fingerprints when the way of grouping changes, batch by batch, while capture goes on.
 
+use async_trait::async_trait;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::fingerprint::{Fingerprint, Grouping};
 use lazaret_core::id::IncidentId;
 use lazaret_core::time::Time;
 use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// What a store does to change how letters are grouped. Every `Store` is one.
+#[async_trait]
+pub trait Regroupings: Send + Sync {
+    /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
+    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
+
+    /// How far the way of grouping has come, without setting out.
+    async fn regrouped(&self) -> Result<Regrouping, StoreError>;
+
+    /// The next lives of the regrouping that is on its way.
+    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError>;
+
+    /// Moves a batch of lives into their new groups, of which those that stay as they are have to be told too. Incidents
+    /// keep their ids: the first new group that comes out of an old one takes its incident over.
+    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError>;
+}
 
 /// How far regrouping to a revision has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,6 +95,16 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    pub fn parse(text: &str) -> Result<Progress, StoreError> {
+        serde_json::from_str(text)
+            .map_err(|error| StoreError::Corrupt(format!("the state of regrouping cannot be read: {error}")))
+    }
+
+    /// The revision that all lives are grouped by; nothing while some are not.
+    pub fn settled_revision(self) -> Option<String> {
+        if self.towards.is_none() { Some(self.reached) } else { None }
+    }
+
     /// What heirs and used fingerprints of this run are marked with.
     pub fn marks(&self, revision: &str) -> String {
         match self.run {

@@ -3,6 +3,7 @@
 //! Operations are `async fn`s over `Conn` and `Tx`. On PostgreSQL their futures wait for the server; on SQLite every one is
 //! ready at once, and the writer's thread polls it a single time. So an operation awaits nothing but the seam.
 
+mod on_conn;
 pub(crate) mod row;
 pub(crate) mod sql;
 pub(crate) mod table;
@@ -24,6 +25,8 @@ use lazaret_core::time::Time;
 use crate::StoreError;
 use crate::audit::{Act, Actor, NewEntry};
 use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::dimension::Counted;
+use crate::engine::incidents::Opening;
 use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
 use crate::engine::redrives::row::Run;
 use crate::engine::replays::{Candidate, Rounds};
@@ -32,6 +35,7 @@ use crate::event::NewEvent;
 use crate::moves::Move;
 use crate::replay::ReplayQuery;
 
+pub(crate) use on_conn::OnConn;
 pub(crate) use row::{Cell, Raw, Row};
 pub(crate) use sql::{Dialect, Query, Sql, sql};
 pub(crate) use table::{Table, table};
@@ -239,6 +243,19 @@ pub(crate) trait Tx: Conn {
 
     /// Counts a move for whoever watches this instance, if it is committed.
     fn note_move(&mut self, moved: Move);
+
+    /// Opens an incident together with its fingerprint, and adds the event.
+    fn open_incident(&mut self, opening: &Opening<'_>)
+    -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Opens an incident whose fingerprint is there already and is pointed to it by the caller, and adds the event.
+    fn open_unpointed_incident(
+        &mut self,
+        opening: &Opening<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Counts a letter under another fingerprint from now on.
+    fn count_regrouped(&mut self, letter: &Counted, old: &str, new: &str, captured_at: Time, at: Time);
 
     /// Locks a live or archived letter until the commit and returns its standing; that of a deleted one is only read.
     fn lock_standing(

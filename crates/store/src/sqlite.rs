@@ -59,7 +59,6 @@ use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::packing::Prepared;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
 use crate::seam::ready;
 use crate::search::BodyIndex;
 use crate::transfer::{Exported, Import, Imported};
@@ -221,27 +220,6 @@ impl Store for SqliteStore {
 
     async fn body_index(&self) -> Result<BodyIndex, StoreError> {
         self.readers.read(|conn| bodies::state(conn)).await
-    }
-
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError> {
-        let seen = self.regrouped().await?;
-        // Asked every few seconds: only setting out is worth a write.
-        if *seen.towards.as_ref().unwrap_or(&seen.reached) == revision {
-            return Ok(seen);
-        }
-        self.writer.write(1, move |write| regroup::begin(write, &revision, at)).await
-    }
-
-    async fn regrouped(&self) -> Result<Regrouping, StoreError> {
-        self.readers.read(|conn| regroup::seen(conn)).await
-    }
-
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError> {
-        self.readers.read(move |conn| regroup::old(conn, lives)).await
-    }
-
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError> {
-        self.writer.write(batch.lives.len(), move |write| regroup::regroup(write, &batch)).await
     }
 
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError> {

@@ -20,7 +20,7 @@ use crate::job_store::JobStore;
 use crate::moves::Move;
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::redrive_store::{RedriveStore, Redrives};
-use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
+use crate::regroup::Regroupings;
 use crate::replay::Replays;
 use crate::retention_store::RetentionStore;
 use crate::search::BodyIndex;
@@ -43,6 +43,7 @@ pub trait Store:
     + Operations
     + RedriveStore
     + Redrives
+    + Regroupings
     + Replays
     + RetentionStore
     + SourceStore
@@ -80,19 +81,6 @@ pub trait Store:
     async fn refill_extracts(&self, _letters: usize) -> Result<bool, StoreError> {
         Ok(false)
     }
-
-    /// How far the way of grouping has come; a revision that is neither reached nor on its way is set out for.
-    async fn regrouping(&self, revision: String, at: Time) -> Result<Regrouping, StoreError>;
-
-    /// How far the way of grouping has come, without setting out.
-    async fn regrouped(&self) -> Result<Regrouping, StoreError>;
-
-    /// The next lives of the regrouping that is on its way.
-    async fn old_groupings(&self, lives: usize) -> Result<Vec<OldGrouping>, StoreError>;
-
-    /// Moves a batch of lives into their new groups, of which those that stay as they are have to be told too. Incidents
-    /// keep their ids: the first new group that comes out of an old one takes its incident over.
-    async fn regroup(&self, batch: RegroupBatch) -> Result<Regrouping, StoreError>;
 
     /// Letters whole, in the order asked for; those that are gone are left out.
     async fn export(&self, letters: Vec<LetterId>) -> Result<Vec<Exported>, StoreError>;

@@ -9,7 +9,8 @@ mod record;
 mod step;
 
 use async_trait::async_trait;
-use lazaret_core::class::Category;
+use lazaret_core::class::{Category, ErrorClass};
+use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::{FixStanding, Happening, IncidentState};
 use lazaret_core::time::Time;
@@ -55,6 +56,16 @@ impl<S: Backend> Incidents for S {
         })
         .await
     }
+}
+
+/// The first letter of a fingerprint.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    pub id: IncidentId,
+    pub at: Time,
+    pub grouping: &'a Grouping,
+    pub error_type: &'a str,
+    pub class: ErrorClass,
 }
 
 /// An incident whose row is locked until the commit.

@@ -1,10 +1,12 @@
 //! Letters, their lives and attempts, as rows of either database.
 
 use lazaret_core::attempt::Attempt;
+use lazaret_core::class::ErrorClass;
 use lazaret_core::envelope::Envelope;
 use lazaret_core::fingerprint::Fingerprint;
 use lazaret_core::id::LetterId;
 use lazaret_core::letter::{Hold, Letter, Resolution};
+use lazaret_core::lifecycle::{Place, Status};
 
 use crate::StoreError;
 use crate::packing::{open_body, open_error, open_headers, open_origin, open_text};
@@ -123,4 +125,20 @@ pub(crate) fn attempt(row: &Row<'_>) -> Result<LifeAttempt, StoreError> {
     let detail: Option<Vec<u8>> = row.get("detail")?;
     let (error, extra) = open_error(error_type, code, message, detail.as_deref())?;
     Ok(LifeAttempt { ordinal, life, attempt: Attempt { at, duration_ms, error, extra } })
+}
+
+pub(crate) fn parse_status(text: &str) -> Result<Status, StoreError> {
+    Status::parse(text).ok_or_else(|| unknown("status", text))
+}
+
+pub(crate) fn parse_place(text: &str) -> Result<Place, StoreError> {
+    Place::parse(text).ok_or_else(|| unknown("place", text))
+}
+
+pub(crate) fn parse_class(text: &str) -> Result<ErrorClass, StoreError> {
+    ErrorClass::parse(text).ok_or_else(|| unknown("class", text))
+}
+
+pub(crate) fn unknown(what: &str, value: &str) -> StoreError {
+    StoreError::Corrupt(format!("the {what} `{value}` is unknown"))
 }

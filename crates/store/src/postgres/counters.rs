@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::future::try_join;
-use lazaret_core::lifecycle::Status;
 use lazaret_core::time::Time;
 
 use super::incidents::{self, SentSingly, Sums};
@@ -13,41 +12,7 @@ use crate::job::SOURCE;
 use crate::moves::{Move, Moves};
 use crate::series::Step;
 
-pub(super) use crate::engine::dimension::Dimension;
-
-/// What a letter counts under.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Counted {
-    pub source: String,
-    pub queue: String,
-    pub letter_type: String,
-    pub error_type: String,
-    pub class: &'static str,
-    pub fingerprint: String,
-    pub aggregate: Option<String>,
-    pub status: Status,
-}
-
-impl Counted {
-    fn values(&self) -> impl Iterator<Item = (Dimension, &str)> {
-        let of_job = |value| (self.source == SOURCE).then_some(value);
-        [
-            (Dimension::All, Some("")),
-            (Dimension::Source, Some(self.source.as_str())),
-            (Dimension::Queue, Some(self.queue.as_str())),
-            (Dimension::Type, Some(self.letter_type.as_str())),
-            (Dimension::ErrorType, Some(self.error_type.as_str())),
-            (Dimension::Class, Some(self.class)),
-            (Dimension::Fingerprint, Some(self.fingerprint.as_str())),
-            (Dimension::Aggregate, self.aggregate.as_deref()),
-            (Dimension::JobQueue, of_job(self.queue.as_str())),
-            (Dimension::JobType, of_job(self.letter_type.as_str())),
-            (Dimension::JobErrorType, of_job(self.error_type.as_str())),
-        ]
-        .into_iter()
-        .filter_map(|(dimension, value)| Some((dimension, value?)))
-    }
-}
+pub(super) use crate::engine::dimension::{Counted, Dimension};
 
 /// Changes to the counters that are not written yet.
 #[derive(Default, Debug)]

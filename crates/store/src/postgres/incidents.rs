@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use futures_util::future::try_join;
-use lazaret_core::class::ErrorClass;
-use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::{IncidentId, RedriveId};
 use lazaret_core::incident::{FixStanding, Happening, IncidentState, LetterMoves};
 use lazaret_core::lifecycle::Status;
@@ -19,15 +17,7 @@ use super::writer::Write;
 use crate::StoreError;
 use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
 
-/// The first letter of a fingerprint.
-#[derive(Clone, Copy)]
-pub(super) struct Opening<'a> {
-    pub id: IncidentId,
-    pub at: Time,
-    pub grouping: &'a Grouping,
-    pub error_type: &'a str,
-    pub class: ErrorClass,
-}
+pub(super) use crate::engine::incidents::Opening;
 
 const INCIDENTS_OF: &str = "
 select fingerprint, incident

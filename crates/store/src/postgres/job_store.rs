@@ -12,9 +12,11 @@ use lazaret_core::time::Time;
 use super::{PREPARE_INLINE_MAX, PostgresStore, jobs, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::queues;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
+use crate::seam::{Backend, Lane, View};
 
 #[async_trait]
 impl JobStore for PostgresStore {
@@ -80,15 +82,14 @@ impl JobStore for PostgresStore {
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read((), |conn, _| Box::pin(jobs::queues::all(conn))).await
+        self.read(View::Newest, (), |conn, ()| Box::pin(queues::all(conn))).await
     }
 
     async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer
-            .write(1, (name, paused, by, at), |write, asked| {
-                Box::pin(jobs::queues::pause(write, &asked.0, asked.1, &asked.2, asked.3))
-            })
-            .await
+        self.write(Lane::Quick(1), (name, paused, by, at), |tx, (name, paused, by, at)| {
+            Box::pin(queues::pause(tx, name, *paused, by, *at))
+        })
+        .await
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {

@@ -1,8 +1,6 @@
 //! Rows of the letters table and the values they hold.
 
-use lazaret_core::class::ErrorClass;
 use lazaret_core::letter::Letter;
-use lazaret_core::lifecycle::{Place, Status};
 use tokio_postgres::Row;
 
 use super::cell::Cells;
@@ -11,7 +9,9 @@ use crate::StoreError;
 use crate::engine::letters;
 use crate::seam;
 
-pub(super) use crate::engine::letters::LETTER_COLUMNS;
+pub(super) use crate::engine::letters::{
+    LETTER_COLUMNS, parse_class as class, parse_place as place, parse_status as status, unknown,
+};
 
 /// How many columns `LETTER_COLUMNS` are.
 pub(super) const LETTER_COLUMNS_COUNT: usize = 31;
@@ -36,20 +36,4 @@ pub(super) fn counted(row: &Row, from: usize) -> Result<Counted, StoreError> {
         aggregate: row.cell(from + 6)?,
         status: status(&row.cell::<String>(from + 7)?)?,
     })
-}
-
-pub(super) fn status(text: &str) -> Result<Status, StoreError> {
-    Status::parse(text).ok_or_else(|| unknown("status", text))
-}
-
-pub(super) fn place(text: &str) -> Result<Place, StoreError> {
-    Place::parse(text).ok_or_else(|| unknown("place", text))
-}
-
-pub(super) fn class(text: &str) -> Result<ErrorClass, StoreError> {
-    ErrorClass::parse(text).ok_or_else(|| unknown("class", text))
-}
-
-pub(super) fn unknown(what: &str, value: &str) -> StoreError {
-    StoreError::Corrupt(format!("the {what} `{value}` is unknown"))
 }

@@ -23,6 +23,8 @@ use super::{PostgresStore, audit, events, holds, incidents, operations, redrives
 use crate::StoreError;
 use crate::audit::{Actor, NewEntry};
 use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::dimension::Counted;
+use crate::engine::incidents::Opening;
 use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
 use crate::engine::redrives::row::Run;
 use crate::engine::replays::{Candidate, Rounds};
@@ -30,7 +32,7 @@ use crate::engine::verdicts::Mark;
 use crate::event::NewEvent;
 use crate::moves::Move;
 use crate::replay::ReplayQuery;
-use crate::seam::{Backend, Conn, Dialect, Lane, Query, Raw, Row, Sql, Tx, Value, View};
+use crate::seam::{Backend, Conn, Dialect, Lane, OnConn, Query, Raw, Row, Sql, Tx, Value, View};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -220,89 +222,15 @@ impl Conn for Connection {
     }
 }
 
-impl Conn for Write {
-    fn query<T: Send>(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        Conn::query(&mut self.conn, sql, binds, read)
+impl OnConn for Write {
+    type Conn = Connection;
+
+    fn conn(&self) -> &Connection {
+        &self.conn
     }
 
-    fn ask<T: Send>(
-        &mut self,
-        query: &Query<'_>,
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        Conn::ask(&mut self.conn, query, read)
-    }
-
-    fn execute(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        Conn::execute(&mut self.conn, sql, binds)
-    }
-
-    fn execute_each(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        self.conn.execute_each(sql, rows)
-    }
-
-    fn query_rows<T: Send>(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        self.conn.query_rows(sql, rows, read)
-    }
-
-    fn execute_rows(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        self.conn.execute_rows(sql, rows)
-    }
-
-    fn replay_candidates(
-        &mut self,
-        query: &ReplayQuery,
-        between: (Option<DeathKey>, Option<DeathKey>),
-        rows: usize,
-    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send {
-        self.conn.replay_candidates(query, between, rows)
-    }
-
-    fn match_content(
-        &mut self,
-        filter: &Filter,
-        candidates: &[Candidate],
-        limit: usize,
-    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send {
-        self.conn.match_content(filter, candidates, limit)
-    }
-
-    fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        clean(text)
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
-    }
-
-    async fn newest_of_incident(
-        &mut self,
-        id: IncidentId,
-        limit: usize,
-    ) -> Result<Vec<[Option<String>; 6]>, StoreError> {
-        incidents::newest(&self.conn, id, limit).await
+    fn conn_mut(&mut self) -> &mut Connection {
+        &mut self.conn
     }
 }
 
@@ -411,6 +339,23 @@ impl Tx for Write {
 
     fn note_move(&mut self, moved: Move) {
         self.tally.note(moved);
+    }
+
+    async fn open_incident(&mut self, opening: &Opening<'_>) -> Result<(), StoreError> {
+        incidents::open_missing(self, &[*opening]).await?;
+        incidents::tell_opened(self, opening)
+    }
+
+    async fn open_unpointed_incident(&mut self, opening: &Opening<'_>) -> Result<(), StoreError> {
+        incidents::open_unpointed(self, opening).await
+    }
+
+    fn count_regrouped(&mut self, letter: &Counted, old: &str, new: &str, captured_at: Time, at: Time) {
+        self.tally.reflow(captured_at.minute(), old, new);
+        self.tally.vanish(letter);
+        self.tally.appear(&Counted { fingerprint: new.to_owned(), ..letter.clone() });
+        self.tally.see(new, captured_at);
+        self.tally.at(at);
     }
 
     async fn lock_standing(&mut self, letter: LetterId) -> Result<Option<Standing>, StoreError> {

@@ -139,18 +139,7 @@ async fn import(
         return Ok(outcomes);
     }
     put_in(write, &created, columns, by).await?;
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: "import",
-        letter: None,
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: None,
-        count: created.len() as u64,
-        reason: None,
-    };
+    let entry = NewEntry { count: created.len() as u64, ..NewEntry::new(by, "import", at) };
     audit::add(write, &entry)?;
     Ok(outcomes)
 }

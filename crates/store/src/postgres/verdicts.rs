@@ -163,16 +163,10 @@ pub(super) async fn decide(
     let (decided, redrive) = carry_out(write, letter, decision, None).await?;
     if decided == Decided::Done {
         let entry = NewEntry {
-            at: decision.at,
-            actor: &decision.actor,
-            action: decision.verb.name(),
             letter: Some(letter),
-            operation: None,
-            incident: None,
             redrive,
-            filter: None,
-            count: 1,
             reason: decision.reason.as_deref(),
+            ..NewEntry::new(&decision.actor, decision.verb.name(), decision.at)
         };
         audit::add(write, &entry)?;
     }

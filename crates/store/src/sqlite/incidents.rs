@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use lazaret_core::class::ErrorClass;
 use lazaret_core::fingerprint::Grouping;
 use lazaret_core::id::IncidentId;
 use lazaret_core::incident::{FixStanding, IncidentState, LetterMoves};
@@ -17,14 +16,7 @@ use crate::StoreError;
 use crate::engine::incidents::{Change, TimelineNote, add_note, change_state, fix_standing};
 use crate::seam::ready;
 
-/// The first letter of a fingerprint.
-pub(super) struct Opening<'a> {
-    pub id: IncidentId,
-    pub at: Time,
-    pub grouping: &'a Grouping,
-    pub error_type: &'a str,
-    pub class: ErrorClass,
-}
+pub(super) use crate::engine::incidents::Opening;
 
 const OPEN: &str = "
 insert into incidents (id, state, opened_at, type, error_type, title, template, class, frame, last_seen_at)

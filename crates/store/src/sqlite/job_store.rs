@@ -12,9 +12,11 @@ use lazaret_core::time::Time;
 use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
+use crate::engine::queues;
 use crate::job::{Changed, JobChange, JobEvent, JobPage, JobQuery, QueueInfo, StoredJob};
 use crate::job_store::JobStore;
 use crate::page::LetterHistory;
+use crate::seam::{Backend, Lane, View};
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -74,11 +76,14 @@ impl JobStore for SqliteStore {
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, StoreError> {
-        self.readers.read(|conn| jobs::queues::all(conn)).await
+        self.read(View::Newest, (), |conn, ()| Box::pin(queues::all(conn))).await
     }
 
     async fn pause_queue(&self, name: String, paused: bool, by: Actor, at: Time) -> Result<(), StoreError> {
-        self.writer.write(1, move |write| jobs::queues::pause(write, &name, paused, &by, at)).await
+        self.write(Lane::Quick(1), (name, paused, by, at), |tx, (name, paused, by, at)| {
+            Box::pin(queues::pause(tx, name, *paused, by, *at))
+        })
+        .await
     }
 
     async fn letter_of_job(&self, id: JobId) -> Result<Option<LetterHistory>, StoreError> {
@@ -91,7 +96,8 @@ impl JobStore for SqliteStore {
     }
 
     async fn jobs(&self, query: JobQuery) -> Result<JobPage, StoreError> {
-        self.readers.read(move |conn| jobs::list::page(conn, &query)).await
+        self.read(View::Snapshot, query, |conn, query| Box::pin(async move { jobs::list::page(conn, query) }))
+            .await
     }
 
     async fn jobs_held_by(&self, worker: String, limit: usize) -> Result<Vec<StoredJob>, StoreError> {

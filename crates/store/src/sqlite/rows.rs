@@ -1,8 +1,6 @@
 //! Rows of the letters table and the values they hold.
 
-use lazaret_core::class::ErrorClass;
 use lazaret_core::letter::Letter;
-use lazaret_core::lifecycle::{Place, Status};
 use rusqlite::Row;
 
 use super::counters::Counted;
@@ -10,7 +8,9 @@ use crate::StoreError;
 use crate::engine::letters;
 use crate::seam;
 
-pub(super) use crate::engine::letters::LETTER_COLUMNS;
+pub(super) use crate::engine::letters::{
+    LETTER_COLUMNS, parse_class as class, parse_place as place, parse_status as status, unknown,
+};
 
 pub(super) fn letter(row: &Row<'_>) -> Result<Letter, StoreError> {
     letters::letter(&seam::Row::of_sqlite(row))
@@ -32,20 +32,4 @@ pub(super) fn counted(row: &Row<'_>, from: usize) -> Result<Counted, StoreError>
         aggregate: row.get(from + 6)?,
         status: status(&row.get::<_, String>(from + 7)?)?,
     })
-}
-
-pub(super) fn status(text: &str) -> Result<Status, StoreError> {
-    Status::parse(text).ok_or_else(|| unknown("status", text))
-}
-
-pub(super) fn place(text: &str) -> Result<Place, StoreError> {
-    Place::parse(text).ok_or_else(|| unknown("place", text))
-}
-
-pub(super) fn class(text: &str) -> Result<ErrorClass, StoreError> {
-    ErrorClass::parse(text).ok_or_else(|| unknown("class", text))
-}
-
-pub(super) fn unknown(what: &str, value: &str) -> StoreError {
-    StoreError::Corrupt(format!("the {what} `{value}` is unknown"))
 }

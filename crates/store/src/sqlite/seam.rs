@@ -19,6 +19,8 @@ use super::writer::Write;
 use super::{audit, events, holds, incidents, operations, redrives, replays, verdicts};
 use crate::audit::{Actor, NewEntry};
 use crate::decision::{Decided, Decision, Operation, Verb};
+use crate::engine::dimension::Counted;
+use crate::engine::incidents::Opening;
 use crate::engine::operations::{DeathKey, FrozenChunk, MatchingChunk};
 use crate::engine::redrives::row::Run;
 use crate::engine::replays::{Candidate, Rounds};
@@ -27,7 +29,7 @@ use crate::event::NewEvent;
 use crate::moves::Move;
 use crate::page::Total;
 use crate::replay::ReplayQuery;
-use crate::seam::{Backend, Conn, Dialect, Lane, Query, Row, Sql, Tx, Value, View, ready};
+use crate::seam::{Backend, Conn, Dialect, Lane, OnConn, Query, Row, Sql, Tx, Value, View, ready};
 use crate::{Store, StoreError};
 
 /// Runs a statement and reads its rows to the end: one that returns what it changed has changed it all only then.
@@ -170,89 +172,15 @@ impl Conn for Connection {
     }
 }
 
-impl Conn for Write {
-    fn query<T: Send>(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        self.conn.query(sql, binds, read)
+impl OnConn for Write {
+    type Conn = Connection;
+
+    fn conn(&self) -> &Connection {
+        &self.conn
     }
 
-    fn ask<T: Send>(
-        &mut self,
-        query: &Query<'_>,
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        self.conn.ask(query, read)
-    }
-
-    fn execute(
-        &mut self,
-        sql: &Sql,
-        binds: &[Value<'_>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        Conn::execute(&mut self.conn, sql, binds)
-    }
-
-    fn execute_each(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        self.conn.execute_each(sql, rows)
-    }
-
-    fn query_rows<T: Send>(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-        read: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        self.conn.query_rows(sql, rows, read)
-    }
-
-    fn execute_rows(
-        &mut self,
-        sql: &Sql,
-        rows: &[Vec<Value<'_>>],
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
-        self.conn.execute_each(sql, rows)
-    }
-
-    fn replay_candidates(
-        &mut self,
-        query: &ReplayQuery,
-        between: (Option<DeathKey>, Option<DeathKey>),
-        rows: usize,
-    ) -> impl Future<Output = Result<Vec<Candidate>, StoreError>> + Send {
-        self.conn.replay_candidates(query, between, rows)
-    }
-
-    fn match_content(
-        &mut self,
-        filter: &Filter,
-        candidates: &[Candidate],
-        limit: usize,
-    ) -> impl Future<Output = Result<(Vec<Candidate>, usize), StoreError>> + Send {
-        self.conn.match_content(filter, candidates, limit)
-    }
-
-    fn kept<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        Cow::Borrowed(text)
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
-    }
-
-    fn newest_of_incident(
-        &mut self,
-        id: IncidentId,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<[Option<String>; 6]>, StoreError>> + Send {
-        self.conn.newest_of_incident(id, limit)
+    fn conn_mut(&mut self) -> &mut Connection {
+        &mut self.conn
     }
 }
 
@@ -360,6 +288,28 @@ impl Tx for Write {
 
     fn note_move(&mut self, moved: Move) {
         self.tally.note(moved);
+    }
+
+    fn open_incident(
+        &mut self,
+        opening: &Opening<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(incidents::open(self, opening))
+    }
+
+    fn open_unpointed_incident(
+        &mut self,
+        opening: &Opening<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        future::ready(incidents::open_unpointed(self, opening))
+    }
+
+    fn count_regrouped(&mut self, letter: &Counted, old: &str, new: &str, captured_at: Time, at: Time) {
+        self.tally.reflow(captured_at.minute(), old, new);
+        self.tally.vanish(letter);
+        self.tally.appear(&Counted { fingerprint: new.to_owned(), ..letter.clone() });
+        self.tally.see(new, captured_at);
+        self.tally.at(at);
     }
 
     fn lock_standing(

@@ -112,18 +112,7 @@ pub(super) fn import(
     }
     let created = outcomes.iter().filter(|outcome| **outcome == Imported::Created).count();
     if created > 0 {
-        let entry = NewEntry {
-            at,
-            actor: by,
-            action: "import",
-            letter: None,
-            operation: None,
-            incident: None,
-            redrive: None,
-            filter: None,
-            count: created as u64,
-            reason: None,
-        };
+        let entry = NewEntry { count: created as u64, ..NewEntry::new(by, "import", at) };
         audit::add(write, &entry)?;
     }
     Ok(outcomes)

@@ -161,16 +161,10 @@ pub(super) fn record(
     redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
     let entry = NewEntry {
-        at: decision.at,
-        actor: &decision.actor,
-        action: decision.verb.name(),
         letter: Some(letter),
-        operation: None,
-        incident: None,
         redrive,
-        filter: None,
-        count: 1,
         reason: decision.reason.as_deref(),
+        ..NewEntry::new(&decision.actor, decision.verb.name(), decision.at)
     };
     audit::add(write, &entry)
 }

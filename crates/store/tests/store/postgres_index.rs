@@ -17,7 +17,7 @@ use lazaret_store::sqlite::Mode;
 use lazaret_store::stats::StatsOf;
 use lazaret_store::testing::TestDatabase;
 use lazaret_store::testing::plans::{self, Plan};
-use lazaret_store::{Incidents, Numbers, Store};
+use lazaret_store::{Incidents, Numbers, Regroupings, Store};
 use tokio_postgres::NoTls;
 
 use crate::rig::at;

@@ -11,7 +11,7 @@ use lazaret_store::incident::IncidentQuery;
 use lazaret_store::series::{SeriesOf, SeriesQuery, Step};
 use lazaret_store::sqlite::{Mode, SqliteStore};
 use lazaret_store::stats::{LedgerBy, StatsOf};
-use lazaret_store::{Holds, Incidents, Numbers, Store, StoreError};
+use lazaret_store::{Holds, Incidents, Numbers, Regroupings, Store, StoreError};
 use rusqlite::Connection;
 
 fn opened(folder: &Path, mode: Mode) -> Result<SqliteStore, StoreError> {

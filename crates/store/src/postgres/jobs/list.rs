@@ -2,34 +2,32 @@
 //! little else; everything else by going through the jobs, a bounded number at a time.
 
 use lazaret_core::id::JobId;
-use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 
 use super::super::cell::{Cells, Uid, clean};
 use super::super::conn::{Binds, Conn};
 use super::super::filter::like;
-use super::{queues, row};
+use super::row;
 use crate::StoreError;
+use crate::engine::queues::{self, Way};
 use crate::job::{JobPage, JobQuery, StoredJob};
 
-/// How jobs are found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    /// By their ids, which is the order that is asked for.
-    ById,
-    /// By the condition of an index, and sorted afterwards.
-    By(&'static str),
+/// The condition of the index of a way.
+const fn condition(way: Way) -> Option<&'static str> {
+    match way {
+        Way::ById => None,
+        Way::Held => Some("j.state = 'active' and j.worker is not null"),
+        Way::Waiting => Some("j.state = 'available'"),
+        Way::Due => Some("j.due_at is not null"),
+    }
 }
 
-const HELD: Way = Way::By("j.state = 'active' and j.worker is not null");
-const WAITING: Way = Way::By("j.state = 'available'");
-const DUE: Way = Way::By("j.due_at is not null");
-
-pub(in crate::postgres) async fn page(conn: &Conn, query: &JobQuery) -> Result<JobPage, StoreError> {
-    let Some(way) = way(conn, query).await? else { return Ok(JobPage { jobs: Vec::new(), next: None }) };
+pub(in crate::postgres) async fn page(conn: &mut Conn, query: &JobQuery) -> Result<JobPage, StoreError> {
+    let queues = queues::all(conn).await?;
+    let Some(way) = queues::way(query, &queues) else { return Ok(JobPage { jobs: Vec::new(), next: None }) };
     let end = match way {
         Way::ById => window_end(conn, query.before).await?,
-        Way::By(_) => None,
+        Way::Held | Way::Waiting | Way::Due => None,
     };
     let mut jobs = Vec::new();
     let mut last = query.before;
@@ -53,35 +51,6 @@ pub(in crate::postgres) async fn page(conn: &Conn, query: &JobQuery) -> Result<J
             return Ok(JobPage { jobs, next: end });
         }
     }
-}
-
-/// The way that looks at the fewest jobs; nothing if there is none to be found.
-async fn way(conn: &Conn, query: &JobQuery) -> Result<Option<Way>, StoreError> {
-    let held = query.worker.is_some();
-    if held && query.state.is_some_and(|state| state != JobState::Active) {
-        return Ok(None);
-    }
-    let known = queues::all(conn).await?;
-    let count = |states: &[JobState], queue: Option<&str>| -> u64 {
-        let named = known.iter().filter(|known| queue.is_none_or(|name| name == known.name));
-        named.flat_map(|known| states.iter().map(|state| known.counts[state])).sum()
-    };
-    let states = query.state.map_or(JobState::ALL.to_vec(), |state| vec![state]);
-    if count(&states, query.queue.as_deref()) == 0 {
-        return Ok(None);
-    }
-    if held {
-        return Ok(Some(HELD));
-    }
-    let timed = [JobState::Scheduled, JobState::Available, JobState::Active, JobState::Retryable];
-    let (way, looked_at) = match query.state {
-        Some(JobState::Available) => (WAITING, count(&[JobState::Available], query.queue.as_deref())),
-        Some(JobState::Active | JobState::Scheduled | JobState::Retryable) => (DUE, count(&timed, None)),
-        Some(JobState::Pending | JobState::Completed | JobState::Cancelled | JobState::Discarded) | None => {
-            return Ok(Some(Way::ById));
-        }
-    };
-    Ok(Some(if looked_at <= limits::JOBS_LOOKED_AT_MAX as u64 { way } else { Way::ById }))
 }
 
 /// Jobs that match before an id, newest first, down to the end of the window.
@@ -115,10 +84,10 @@ fn candidates(
     }
     let limit = binds.long(rows as i64);
     let (columns, and) = (row::COLUMNS, |all: &[String]| all.join(" and "));
-    let from = match way {
-        Way::ById if all.is_empty() => "from jobs j".to_owned(),
-        Way::ById => format!("from jobs j where {}", and(&all)),
-        Way::By(condition) => {
+    let from = match condition(way) {
+        None if all.is_empty() => "from jobs j".to_owned(),
+        None => format!("from jobs j where {}", and(&all)),
+        Some(condition) => {
             all.insert(0, condition.to_owned());
             // Kept apart, or PostgreSQL goes through the ids until it has found enough.
             format!("from (select * from jobs j where {} offset 0) j", and(&all))
@@ -143,6 +112,7 @@ async fn window_end(conn: &Conn, before: Option<JobId>) -> Result<Option<JobId>,
 
 #[cfg(test)]
 mod tests {
+    use lazaret_core::job::state::JobState;
     use lazaret_core::pattern::Pattern;
 
     use super::*;
@@ -186,10 +156,10 @@ mod tests {
         let held = JobQuery { worker: Some("w1".into()), ..all.clone() };
         for (query, way, index) in [
             (all.clone(), Way::ById, "jobs_id_key"),
-            (held.clone(), HELD, "jobs_held"),
-            (JobQuery { worker: held.worker, ..whole(JobState::Active) }, HELD, "jobs_held"),
-            (whole(JobState::Available), WAITING, "jobs_waiting"),
-            (whole(JobState::Retryable), DUE, "jobs_due"),
+            (held.clone(), Way::Held, "jobs_held"),
+            (JobQuery { worker: held.worker, ..whole(JobState::Active) }, Way::Held, "jobs_held"),
+            (whole(JobState::Available), Way::Waiting, "jobs_waiting"),
+            (whole(JobState::Retryable), Way::Due, "jobs_due"),
         ] {
             let plan = plan(&conn, &query, way).await;
             assert!(plan.contains(index), "{query:?}: {plan}");

@@ -1,18 +1,13 @@
-//! Queues: made by their first job, paused by hand, and counted as jobs move so that nobody has to add up.
+//! What queues hold, counted as jobs move so that nobody has to add up.
 
 use std::collections::BTreeMap;
 
-use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::job::state::JobState;
 use lazaret_core::time::Time;
 
-use super::super::audit::{self, NewEntry};
-use super::super::cell::{At, Cells, clean};
+use super::super::cell::At;
 use super::super::conn::Conn;
-use super::super::writer::Write;
 use crate::StoreError;
-use crate::audit::Actor;
-use crate::job::QueueInfo;
 
 /// How many states a job can be in.
 const STATES: usize = JobState::ALL.len();
@@ -87,55 +82,6 @@ do update set scheduled = queues.scheduled + excluded.scheduled, available = que
    pending = queues.pending + excluded.pending, active = queues.active + excluded.active,
    completed = queues.completed + excluded.completed, retryable = queues.retryable + excluded.retryable,
    cancelled = queues.cancelled + excluded.cancelled, discarded = queues.discarded + excluded.discarded";
-
-const QUEUES: &str = "
-select name, paused, created_at, scheduled, available, pending, active, completed, retryable, cancelled, discarded
-  from queues
- order by name";
-
-/// All queues in the order of their names.
-pub(in crate::postgres) async fn all(conn: &Conn) -> Result<Vec<QueueInfo>, StoreError> {
-    let mut queues = Vec::new();
-    for row in conn.query(QUEUES, &[]).await? {
-        let mut counts = BTreeMap::new();
-        for state in JobState::ALL {
-            counts.insert(state, row.count(3 + place(state))?);
-        }
-        queues.push(QueueInfo { name: row.cell(0)?, paused: row.cell(1)?, created_at: row.time(2)?, counts });
-    }
-    Ok(queues)
-}
-
-const PAUSE: &str = "
-insert into queues (name, paused, created_at)
-values ($1, $2, $3)
-on conflict (name)
-do update set paused = excluded.paused";
-
-/// Pauses a queue or lets it go on; one that does not exist yet is made, so that it begins paused.
-pub(in crate::postgres) async fn pause(
-    write: &mut Write,
-    name: &str,
-    paused: bool,
-    by: &Actor,
-    at: Time,
-) -> Result<(), StoreError> {
-    write.conn.execute(PAUSE, &[&clean(name), &paused, &At(at)]).await?;
-    let named = Filter { queue: Patterns::only(name), ..Filter::default() }.to_string();
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: if paused { "queue_paused" } else { "queue_resumed" },
-        letter: None,
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: Some(&named),
-        count: 1,
-        reason: None,
-    };
-    audit::add(write, &entry)
-}
 
 #[cfg(test)]
 mod tests {

@@ -336,16 +336,10 @@ impl Gone {
                 ..Filter::default()
             };
             let entry = NewEntry {
-                at: batch.at,
-                actor: &actor,
-                action: Action::Prune.name(),
-                letter: None,
-                operation: None,
-                incident: None,
-                redrive: None,
                 filter: Some(&of.to_string()),
                 count: archived + deleted,
                 reason: Some(reason),
+                ..NewEntry::new(&actor, Action::Prune.name(), batch.at)
             };
             audit::add(write, &entry)?;
             queues.push(PrunedQueue { source, queue, archived, deleted });

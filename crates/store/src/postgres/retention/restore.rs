@@ -347,16 +347,9 @@ fn tell(
     };
     events::add(write, &event)?;
     let entry = NewEntry {
-        at: decision.at,
-        actor: &decision.actor,
-        action: decision.verb.name(),
         letter: Some(letter),
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: None,
-        count: 1,
         reason: decision.reason.as_deref(),
+        ..NewEntry::new(&decision.actor, decision.verb.name(), decision.at)
     };
     audit::add(write, &entry)
 }

@@ -2,41 +2,32 @@
 //! little else; everything else by going through the jobs, a bounded number at a time.
 
 use lazaret_core::id::JobId;
-use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::super::filter::glob;
-use super::queues;
 use crate::StoreError;
+use crate::engine::queues::{self, Way};
 use crate::job::{JobPage, JobQuery, StoredJob};
+use crate::seam::ready;
 
-/// How jobs are found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    /// By their ids, which is the order that is asked for.
-    ById,
-    /// By an index and a condition of its own, and sorted afterwards.
-    By { index: &'static str, condition: &'static str },
+/// The index of a way, and its own condition.
+const fn index(way: Way) -> (&'static str, &'static str) {
+    match way {
+        Way::ById => ("sqlite_autoindex_jobs_1", "1"),
+        Way::Held => ("jobs_held", "state = 'active' and worker is not null"),
+        Way::Waiting => ("jobs_waiting", "state = 'available'"),
+        Way::Due => ("jobs_due", "due_at is not null"),
+    }
 }
 
-const HELD: Way = Way::By { index: "jobs_held", condition: "state = 'active' and worker is not null" };
-const WAITING: Way = Way::By { index: "jobs_waiting", condition: "state = 'available'" };
-const DUE: Way = Way::By { index: "jobs_due", condition: "due_at is not null" };
-
-pub(in crate::sqlite) fn page(conn: &Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
-    let snapshot = conn.unchecked_transaction()?;
-    let page = page_in(conn, query)?;
-    drop(snapshot);
-    Ok(page)
-}
-
-fn page_in(conn: &Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
-    let Some(way) = way(conn, query)? else { return Ok(JobPage { jobs: Vec::new(), next: None }) };
+pub(in crate::sqlite) fn page(conn: &mut Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
+    let queues = ready(queues::all(conn))?;
+    let Some(way) = queues::way(query, &queues) else { return Ok(JobPage { jobs: Vec::new(), next: None }) };
     let end = match way {
         Way::ById => window_end(conn, query.before)?,
-        Way::By { .. } => None,
+        Way::Held | Way::Waiting | Way::Due => None,
     };
     let (sql, binds) = candidates(query, way, end);
     let mut statement = conn.prepare_cached(&sql)?;
@@ -58,41 +49,9 @@ fn page_in(conn: &Connection, query: &JobQuery) -> Result<JobPage, StoreError> {
     Ok(JobPage { jobs, next: end.map(JobId::from_bytes) })
 }
 
-/// The way that looks at the fewest jobs; nothing if there is none to be found.
-fn way(conn: &Connection, query: &JobQuery) -> Result<Option<Way>, StoreError> {
-    let held = query.worker.is_some();
-    if held && query.state.is_some_and(|state| state != JobState::Active) {
-        return Ok(None);
-    }
-    let known = queues::all(conn)?;
-    let count = |states: &[JobState], queue: Option<&str>| -> u64 {
-        let named = known.iter().filter(|known| queue.is_none_or(|name| name == known.name));
-        named.flat_map(|known| states.iter().map(|state| known.counts[state])).sum()
-    };
-    let states = query.state.map_or(JobState::ALL.to_vec(), |state| vec![state]);
-    if count(&states, query.queue.as_deref()) == 0 {
-        return Ok(None);
-    }
-    if held {
-        return Ok(Some(HELD));
-    }
-    let timed = [JobState::Scheduled, JobState::Available, JobState::Active, JobState::Retryable];
-    let (way, looked_at) = match query.state {
-        Some(JobState::Available) => (WAITING, count(&[JobState::Available], query.queue.as_deref())),
-        Some(JobState::Active | JobState::Scheduled | JobState::Retryable) => (DUE, count(&timed, None)),
-        Some(JobState::Pending | JobState::Completed | JobState::Cancelled | JobState::Discarded) | None => {
-            return Ok(Some(Way::ById));
-        }
-    };
-    Ok(Some(if looked_at <= limits::JOBS_LOOKED_AT_MAX as u64 { way } else { Way::ById }))
-}
-
 /// The ids of jobs that match, newest first, down to the end of the window.
 fn candidates(query: &JobQuery, way: Way, end: Option<[u8; 16]>) -> (String, Vec<Value>) {
-    let (index, own) = match way {
-        Way::ById => ("sqlite_autoindex_jobs_1", "1"),
-        Way::By { index, condition } => (index, condition),
-    };
+    let (index, own) = index(way);
     let mut sql = format!("select id from jobs indexed by {index} where {own}");
     let mut binds = Vec::new();
     let mut and = |condition: &str, value: Option<Value>| {
@@ -130,6 +89,7 @@ fn window_end(conn: &Connection, before: Option<JobId>) -> Result<Option<[u8; 16
 
 #[cfg(test)]
 mod tests {
+    use lazaret_core::job::state::JobState;
     use lazaret_core::pattern::Pattern;
 
     use super::super::super::migrate;
@@ -150,12 +110,8 @@ mod tests {
             limit: 10,
         };
         for query in [all, whole] {
-            for (way, expected) in [
-                (Way::ById, "sqlite_autoindex_jobs_1"),
-                (HELD, "jobs_held"),
-                (WAITING, "jobs_waiting"),
-                (DUE, "jobs_due"),
-            ] {
+            for way in [Way::ById, Way::Held, Way::Waiting, Way::Due] {
+                let (expected, _) = index(way);
                 let (sql, binds) = candidates(&query, way, Some([0; 16]));
                 let mut statement = conn.prepare(&format!("explain query plan {sql}")).unwrap();
                 let steps =

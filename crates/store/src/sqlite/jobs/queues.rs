@@ -1,17 +1,13 @@
-//! Queues: made by their first job, paused by hand, and counted as jobs move so that nobody has to add up.
+//! What queues hold, counted as jobs move so that nobody has to add up.
 
 use std::collections::HashMap;
 
-use lazaret_core::filter::{Filter, Patterns};
 use lazaret_core::job::state::JobState;
 use lazaret_core::time::Time;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::audit::{self, NewEntry};
 use super::super::writer::Write;
 use crate::StoreError;
-use crate::audit::Actor;
-use crate::job::QueueInfo;
 
 /// How many states a job can be in.
 const STATES: usize = JobState::ALL.len();
@@ -121,57 +117,6 @@ do update set scheduled = scheduled + excluded.scheduled, available = available 
    pending = pending + excluded.pending, active = active + excluded.active,
    completed = completed + excluded.completed, retryable = retryable + excluded.retryable,
    cancelled = cancelled + excluded.cancelled, discarded = discarded + excluded.discarded";
-
-const QUEUES: &str = "
-select name, paused, created_at, scheduled, available, pending, active, completed, retryable, cancelled, discarded
-  from queues
- order by name";
-
-/// All queues in the order of their names.
-pub(in crate::sqlite) fn all(conn: &Connection) -> Result<Vec<QueueInfo>, StoreError> {
-    let mut statement = conn.prepare_cached(QUEUES)?;
-    let rows = statement.query_map([], |row| {
-        let mut counts = std::collections::BTreeMap::new();
-        for state in JobState::ALL {
-            let count: i64 = row.get(3 + place(state))?;
-            counts.insert(state, count.max(0) as u64);
-        }
-        let created_at = Time::from_ms(row.get(2)?);
-        Ok(QueueInfo { name: row.get(0)?, paused: row.get(1)?, created_at, counts })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-const PAUSE: &str = "
-insert into queues (name, paused, created_at)
-values (?1, ?2, ?3)
-on conflict (name)
-do update set paused = excluded.paused";
-
-/// Pauses a queue or lets it go on; one that does not exist yet is made, so that it begins paused.
-pub(in crate::sqlite) fn pause(
-    write: &Write,
-    name: &str,
-    paused: bool,
-    by: &Actor,
-    at: Time,
-) -> Result<(), StoreError> {
-    write.conn.prepare_cached(PAUSE)?.execute((name, paused, at.ms()))?;
-    let named = Filter { queue: Patterns::only(name), ..Filter::default() }.to_string();
-    let entry = NewEntry {
-        at,
-        actor: by,
-        action: if paused { "queue_paused" } else { "queue_resumed" },
-        letter: None,
-        operation: None,
-        incident: None,
-        redrive: None,
-        filter: Some(&named),
-        count: 1,
-        reason: None,
-    };
-    audit::add(write, &entry)
-}
 
 const PAUSED: &str = "select paused from queues where name = ?1";
 

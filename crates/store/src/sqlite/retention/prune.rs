@@ -245,17 +245,12 @@ fn tell(write: &Write, queue: &PrunedQueue, limit: Limit, at: Time) -> Result<()
         queue: Patterns::only(&queue.queue),
         ..Filter::default()
     };
+    let actor = Actor { name: BY.to_owned(), role: "system".to_owned(), request: None };
     let entry = NewEntry {
-        at,
-        actor: &Actor { name: BY.to_owned(), role: "system".to_owned(), request: None },
-        action: Action::Prune.name(),
-        letter: None,
-        operation: None,
-        incident: None,
-        redrive: None,
         filter: Some(&filter.to_string()),
         count: queue.archived + queue.deleted,
         reason: Some(limit.name()),
+        ..NewEntry::new(&actor, Action::Prune.name(), at)
     };
     audit::add(write, &entry)
 }
