@@ -74,7 +74,7 @@ pub(crate) struct Look {
     /// How far the rule has come.
     pub place: Option<DeathKey>,
     /// How many letters have come to wait again by hand, ever.
-    waiting_again: u64,
+    pub waiting_again: u64,
 }
 
 /// A letter that a rule has not put back as often as it may.
