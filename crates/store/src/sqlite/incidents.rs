@@ -109,13 +109,15 @@ const fn waits(status: Status) -> bool {
     }
 }
 
-/// An incident that has letters is listed, whatever took its letters over before.
 const ADD_SUMS: &str = "
 update incidents
-   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4),
-       merged_into = iif(letters + ?2 > 0, null, merged_into)
+   set letters = letters + ?2, unsettled = unsettled + ?3, last_seen_at = max(last_seen_at, ?4)
  where id = (select incident from fingerprints where fingerprint = ?1)
-returning id, state, unsettled, fix_at, fix_disproved, title";
+returning id, state, unsettled, fix_at, fix_disproved, title, letters > 0 and merged_into is not null as hidden";
+
+/// An incident that has letters is listed, whatever took its letters over before. By itself: to set this column writes every
+/// index of the table.
+const UNHIDE: &str = "update incidents set merged_into = null where id = ?1";
 
 /// An incident after its letters moved.
 struct Summed {
@@ -140,14 +142,18 @@ pub(super) fn add_sums(write: &mut Write, sums: HashMap<&str, Sums>, at: Time) -
                     let id: IncidentId = row.get("id")?;
                     let (state, unsettled) = (row.get("state")?, row.get("unsettled")?);
                     let (fix, title) = (fix_standing(&row)?, row.get("title")?);
-                    Ok::<_, StoreError>((id, Summed { state, unsettled, fix, title, died_at }))
+                    let hidden: bool = row.get("hidden")?;
+                    Ok::<_, StoreError>((id, hidden, Summed { state, unsettled, fix, title, died_at }))
                 })())
             })
             .optional()?
             .transpose()?;
-        let Some((id, mut summed)) = found else {
+        let Some((id, hidden, mut summed)) = found else {
             return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
         };
+        if hidden {
+            write.conn.prepare_cached(UNHIDE)?.execute([id.bytes()])?;
+        }
         // Two fingerprints of one incident may move in one commit: the last sum is the true one, the latest death too.
         summed.died_at = summed.died_at.max(moved.get(&id).and_then(|before| before.died_at));
         moved.insert(id, summed);
