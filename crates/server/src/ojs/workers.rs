@@ -7,85 +7,65 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::job::Job;
 use lazaret_core::job::failure::read_nack;
+use lazaret_core::job::json::{ObjectText, job_bytes, job_fields, job_onto};
 use lazaret_core::job::worker::{read_ack, read_fetch, read_heartbeat};
-use serde::Serialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::problem::Problem;
-use super::{Answer, Text, job_value};
+use super::{Answer, Text, all_bytes, json_response};
 use crate::app::App;
 use crate::jobs::{self, workers::Alive};
 
-#[derive(Serialize)]
-struct FetchAnswer {
-    jobs: Vec<Box<RawValue>>,
-}
-
 pub(super) async fn fetch(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let jobs = jobs::fetch(&app, read_fetch(&body)?).await?;
-    let jobs = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
-    Ok(Answer(StatusCode::OK, FetchAnswer { jobs }).into_response())
-}
-
-#[derive(Serialize)]
-struct AckAnswer {
-    acknowledged: bool,
-    id: String,
-    job_id: String,
-    state: &'static str,
-    completed_at: Option<String>,
-    job: Box<RawValue>,
+    let mut answer = ObjectText::onto(String::with_capacity(64 + all_bytes(&jobs)));
+    answer.list("jobs", &jobs, job_onto);
+    Ok(json_response(StatusCode::OK, answer.end()))
 }
 
 pub(super) async fn ack(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let job = jobs::ack(&app, &read_ack(&body)?).await?.job;
-    let answer = AckAnswer {
-        acknowledged: true,
-        id: job.id.to_string(),
-        job_id: job.id.to_string(),
-        state: job.state.name(),
-        completed_at: job.completed_at.map(|time| time.to_string()),
-        job: job_value(&job)?,
-    };
-    Ok(Answer(StatusCode::OK, answer).into_response())
-}
-
-/// What became of the job. Of the times only those are there that the new state has.
-#[derive(Serialize)]
-struct NackAnswer {
-    id: String,
-    job_id: String,
-    state: &'static str,
-    attempt: u32,
-    max_attempts: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_attempt_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    discarded_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completed_at: Option<String>,
-    job: Box<RawValue>,
+    Ok(ended(&job, add_acked))
 }
 
 pub(super) async fn nack(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let job = jobs::nack(&app, &read_nack(&body)?).await?.job;
-    let answer = NackAnswer {
-        id: job.id.to_string(),
-        job_id: job.id.to_string(),
-        state: job.state.name(),
-        attempt: job.attempt,
-        max_attempts: job.retry.max_attempts,
-        next_attempt_at: job.next_attempt_at.map(|time| time.to_string()),
-        // The last delay stays with the job; here it is told only if one was just decided on.
-        retry_delay_ms: job.next_attempt_at.and(job.retry_delay_ms),
-        discarded_at: job.discarded_at.map(|time| time.to_string()),
-        completed_at: job.completed_at.map(|time| time.to_string()),
-        job: job_value(&job)?,
-    };
-    Ok(Answer(StatusCode::OK, answer).into_response())
+    Ok(ended(&job, add_nacked))
+}
+
+/// What became of the job, and the job.
+fn ended(job: &Job, add: fn(&mut ObjectText, &Job)) -> Response {
+    let mut answer = ObjectText::onto(String::with_capacity(256 + job_bytes(job)));
+    add(&mut answer, job);
+    answer.object("job", |object| job_fields(object, job));
+    json_response(StatusCode::OK, answer.end())
+}
+
+fn add_acked(answer: &mut ObjectText, job: &Job) {
+    answer.raw("acknowledged", "true");
+    answer.shown("id", job.id);
+    answer.shown("job_id", job.id);
+    answer.text("state", job.state.name());
+    match job.completed_at {
+        Some(time) => answer.shown("completed_at", time),
+        None => answer.raw("completed_at", "null"),
+    }
+}
+
+/// What became of the job. Of the times only those are there that the new state has.
+fn add_nacked(answer: &mut ObjectText, job: &Job) {
+    answer.shown("id", job.id);
+    answer.shown("job_id", job.id);
+    answer.text("state", job.state.name());
+    answer.number("attempt", job.attempt);
+    answer.number("max_attempts", job.retry.max_attempts);
+    answer.time("next_attempt_at", job.next_attempt_at);
+    // The last delay stays with the job; here it is told only if one was just decided on.
+    if let Some(delay_ms) = job.next_attempt_at.and(job.retry_delay_ms) {
+        answer.number("retry_delay_ms", delay_ms);
+    }
+    answer.time("discarded_at", job.discarded_at);
+    answer.time("completed_at", job.completed_at);
 }
 
 pub(super) async fn heartbeat(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
