@@ -258,6 +258,8 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("POST", "/ojs/v1/workers/fetch", Permission::Report),
     ("POST", "/ojs/v1/workers/ack", Permission::Report),
     ("POST", "/ojs/v1/workers/nack", Permission::Report),
+    ("POST", "/ojs/v1/workers/ack/batch", Permission::Report),
+    ("POST", "/ojs/v1/workers/nack/batch", Permission::Report),
     ("POST", "/ojs/v1/workers/heartbeat", Permission::Report),
     ("GET", "/ojs/v1/queues", Permission::Read),
     ("GET", "/ojs/v1/queues/{name}/stats", Permission::Read),

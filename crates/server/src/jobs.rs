@@ -6,6 +6,7 @@
 pub mod dead;
 mod due;
 pub mod ended;
+mod ends;
 mod event;
 pub mod workers;
 
@@ -33,6 +34,7 @@ use crate::raw_json::shown;
 use crate::redrive::ShutIncident;
 
 pub use due::{tick, until_due};
+pub use ends::{End, end_all};
 pub use lazaret_store::job::SOURCE;
 
 /// Why a job was left as it is.

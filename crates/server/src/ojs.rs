@@ -52,6 +52,8 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/ojs/v1/workers/fetch", post(workers::fetch))
         .route("/ojs/v1/workers/ack", post(workers::ack))
         .route("/ojs/v1/workers/nack", post(workers::nack))
+        .route("/ojs/v1/workers/ack/batch", post(workers::ack_batch))
+        .route("/ojs/v1/workers/nack/batch", post(workers::nack_batch))
         .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))
         .route("/ojs/v1/queues", get(queues::list))
         .route("/ojs/v1/queues/{name}/stats", get(queues::stats))
@@ -208,7 +210,7 @@ pub(crate) fn shown_job(app: &App, job: Job) -> Job {
     Masker::new(&app.redactor).job(job)
 }
 
-/// The items of a batch of jobs.
+/// The items of a batch of jobs, or of what is said about them.
 fn batch(body: &str) -> Result<Vec<&RawValue>, Problem> {
     let object: RawObject<'_> = serde_json::from_str(body).map_err(|error| {
         Problem::new(Code::InvalidPayload, format!("not a JSON object: {error}"))
