@@ -79,7 +79,8 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn holds_sources(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let is_unread = name.starts_with('.') && !HIDDEN_FOLDERS_READ.contains(&name.as_ref());
-    !is_unread && name != "target" && name != "snapshots" && !folder.join("CACHEDIR.TAG").exists()
+    let is_made = ["target", "snapshots", "node_modules"].contains(&name.as_ref());
+    !is_unread && !is_made && !folder.join("CACHEDIR.TAG").exists()
 }
 
 fn is_source(file: &Path) -> bool {

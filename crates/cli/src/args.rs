@@ -10,6 +10,7 @@ use lazaret_server::config::{Config, Overrides};
 
 use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
+use crate::commands::bench::BenchArgs;
 use crate::commands::broker::{JetStreamCommand, RabbitMqCommand};
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::{self, ConfigCommand};
@@ -328,6 +329,8 @@ pub enum Command {
     /// Bring a shared store to the newest format; copy one store into another
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Measure what this machine and a store can do
+    Bench(BenchArgs),
     /// Check or show the configuration that `serve` would use
     #[command(subcommand)]
     Config(ConfigCommand),

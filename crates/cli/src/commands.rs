@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod bench;
 pub mod broker;
 pub mod completions;
 pub mod config;
@@ -90,6 +91,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Rules(args) => rules::run(args, &client()?, screen).await,
         Command::Progress(args) => progress::run(args, &client()?, screen).await,
         Command::Store(command) => store::run(command, screen).await,
+        Command::Bench(args) => bench::run(args, &cli.global, screen).await,
         Command::Config(command) => config::run(command, screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Man(args) => man::run(&args, screen),

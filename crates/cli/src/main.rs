@@ -4,6 +4,7 @@
 
 mod answers;
 mod args;
+mod bench;
 mod client;
 mod commands;
 mod demo;

@@ -236,6 +236,7 @@ impl Screen {
 
 pub const BAR_OF_LETTERS: &str = "{bar:30} {human_pos}/{human_len} letters {msg}";
 pub const BAR_OF_BYTES: &str = "{bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta}";
+pub const BAR_OF_JOBS: &str = "{bar:30} {human_pos}/{human_len} {msg}";
 pub const BAR_OF_FILES: &str = "{bar:30} {human_pos}/{human_len} files {msg}";
 pub const COUNTER: &str = "{spinner} {human_pos} letters {msg}";
 pub const COUNTER_OF_ROWS: &str = "{spinner} {human_pos} rows {msg}";
@@ -291,9 +292,17 @@ mod tests {
 
     #[test]
     fn every_template_of_a_bar_is_one() {
-        for template in
-            [BAR_OF_LETTERS, BAR_OF_BYTES, BAR_OF_FILES, COUNTER, COUNTER_OF_ROWS, SPINNER, WAITING, PICTURE]
-        {
+        for template in [
+            BAR_OF_LETTERS,
+            BAR_OF_BYTES,
+            BAR_OF_JOBS,
+            BAR_OF_FILES,
+            COUNTER,
+            COUNTER_OF_ROWS,
+            SPINNER,
+            WAITING,
+            PICTURE,
+        ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -3,7 +3,7 @@
 //! This is the only place that decides it. Every route is in the table; one that is not is refused.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 use http::HeaderMap;
 use lazaret_core::id::TokenId;
@@ -258,6 +258,8 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("POST", "/ojs/v1/workers/fetch", Permission::Report),
     ("POST", "/ojs/v1/workers/ack", Permission::Report),
     ("POST", "/ojs/v1/workers/nack", Permission::Report),
+    ("POST", "/ojs/v1/workers/ack/batch", Permission::Report),
+    ("POST", "/ojs/v1/workers/nack/batch", Permission::Report),
     ("POST", "/ojs/v1/workers/heartbeat", Permission::Report),
     ("GET", "/ojs/v1/queues", Permission::Read),
     ("GET", "/ojs/v1/queues/{name}/stats", Permission::Read),
@@ -295,10 +297,15 @@ pub const PERMISSIONS: &[(&str, &str, Permission)] = &[
     ("POST", "/test/reset", Permission::Administer),
 ];
 
+/// The table by method and route: every request asks.
+static BY_ROUTE: LazyLock<HashMap<(&str, &str), Permission>> = LazyLock::new(|| {
+    PERMISSIONS.iter().map(|(method, route, permission)| ((*method, *route), *permission)).collect()
+});
+
 /// What a route asks for; nothing is known about routes that are not in the table.
 pub fn permission(method: &str, route: &str) -> Option<Permission> {
     let method = if method == "HEAD" { "GET" } else { method };
-    PERMISSIONS.iter().find(|(m, r, _)| *m == method && *r == route).map(|(_, _, permission)| *permission)
+    BY_ROUTE.get(&(method, route)).copied()
 }
 
 /// The table for `docs/reference/access.md`.

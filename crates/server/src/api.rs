@@ -15,6 +15,7 @@ pub(crate) mod letters;
 mod metrics;
 mod ndjson;
 pub mod openapi;
+mod patience;
 pub(crate) mod problem;
 pub(crate) mod progress;
 pub(crate) mod receipts;
@@ -36,15 +37,12 @@ pub(crate) mod transfer;
 pub(crate) mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::middleware;
 use axum::routing::{delete, get, post};
 use lazaret_store::decision::Verb;
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
 use crate::{ojs, web};
@@ -145,20 +143,13 @@ pub fn router(app: Arc<App>) -> Router {
     if app.test_mode {
         routes = routes.route("/test/reset", post(admin::reset));
     }
-    let limits = &app.config.limits;
-    let pause = Duration::from_millis(limits.body_pause_ms_max);
     routes
         .method_not_allowed_fallback(wrong_method)
         // Inside of the router, so that the route is known by its pattern.
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), guard::permit))
         .fallback(no_route)
-        .layer(DefaultBodyLimit::max(limits.body_bytes_max))
-        .layer(RequestBodyTimeoutLayer::new(pause))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::screen))
-        .layer(CatchPanicLayer::custom(guard::caught))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::frame))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), ojs::frame))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), web::frame))
+        // One layer for everything else: each layer of a router is a box of its own that every request clones.
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::pass))
         .with_state(app)
 }
 

@@ -6,6 +6,7 @@
 pub mod dead;
 mod due;
 pub mod ended;
+mod ends;
 mod event;
 pub mod workers;
 
@@ -33,6 +34,7 @@ use crate::raw_json::shown;
 use crate::redrive::ShutIncident;
 
 pub use due::{tick, until_due};
+pub use ends::{End, end_all};
 pub use lazaret_store::job::SOURCE;
 
 /// Why a job was left as it is.
@@ -91,6 +93,8 @@ struct Step {
     letter: LetterEffect,
     events: Vec<JobEvent>,
     by: Option<ByHand>,
+    /// When the run began that ends with it.
+    began_at: Option<Time>,
 }
 
 /// Reads an id as clients write it; what cannot be one belongs to no job.
@@ -143,27 +147,30 @@ pub async fn fetch(app: &App, request: FetchRequest) -> Result<Vec<Job>, NotDone
 }
 
 pub async fn ack(app: &App, ack: &Ack) -> Result<Moved, NotDone> {
-    let id = read_id(&ack.job_id)?;
-    change(app, id, |job, now| {
-        check_holder(&job, ack.worker_id.as_deref())?;
-        let letter = match job.in_dead_letter {
-            true => LetterEffect::SettleElsewhere { evidence: "acked" },
-            false => LetterEffect::Confirm { evidence: "acked" },
-        };
-        let after = job.acked(ack.result.clone(), now).map_err(refusal(id))?;
-        let events = vec![event::completed(&after, now)];
-        Ok(Step { after, letter, events, by: None })
-    })
-    .await
+    change(app, read_id(&ack.job_id)?, |job, now| acked(job, ack, now)).await
 }
 
 pub async fn nack(app: &App, nack: &Nack) -> Result<Moved, NotDone> {
-    let id = read_id(&nack.job_id)?;
-    change(app, id, |job, now| {
-        check_holder(&job, nack.worker_id.as_deref())?;
-        fail(app, job, nack.failure.clone(), now)
-    })
-    .await
+    change(app, read_id(&nack.job_id)?, |job, now| nacked(app, job, nack, now)).await
+}
+
+/// The work is done.
+fn acked(job: Job, ack: &Ack, now: Time) -> Result<Step, NotDone> {
+    check_holder(&job, ack.worker_id.as_deref())?;
+    let letter = match job.in_dead_letter {
+        true => LetterEffect::SettleElsewhere { evidence: "acked" },
+        false => LetterEffect::Confirm { evidence: "acked" },
+    };
+    let id = job.id;
+    let after = job.acked(ack.result.clone(), now).map_err(refusal(id))?;
+    let (events, began_at) = (vec![event::completed(&after, now)], after.started_at);
+    Ok(Step { after, letter, events, by: None, began_at })
+}
+
+/// The worker says that the run failed, or gives the job back.
+fn nacked(app: &App, job: Job, nack: &Nack, now: Time) -> Result<Step, NotDone> {
+    check_holder(&job, nack.worker_id.as_deref())?;
+    fail(app, job, nack.failure.clone(), now)
 }
 
 /// Cancels a job that has not ended.
@@ -172,7 +179,7 @@ pub async fn cancel(app: &App, id: JobId, by: &Actor) -> Result<Moved, NotDone> 
         let after = job.cancelled(now).map_err(refusal(id))?;
         let events = vec![event::cancelled(&after, &by.name)];
         let by = Some(by_hand(by, "job_cancelled"));
-        Ok(Step { after, letter: LetterEffect::End { evidence: "cancelled" }, events, by })
+        Ok(Step { after, letter: LetterEffect::End { evidence: "cancelled" }, events, by, began_at: None })
     })
     .await
 }
@@ -182,7 +189,7 @@ pub async fn activate(app: &App, id: JobId, by: &Actor) -> Result<Moved, NotDone
     change(app, id, |job, now| {
         let after = job.activated(now).map_err(refusal(id))?;
         let by = Some(by_hand(by, "job_activated"));
-        Ok(Step { after, letter: LetterEffect::None, events: Vec::new(), by })
+        Ok(Step { after, letter: LetterEffect::None, events: Vec::new(), by, began_at: None })
     })
     .await
 }
@@ -229,23 +236,44 @@ async fn change(
 
 /// Writes a change, unless the job is not as it was read any more.
 async fn write(app: &App, before: (JobId, u64), step: Step, at: Time) -> Result<Option<Job>, NotDone> {
-    let Step { after, letter, events, by } = step;
-    let (job, dies) = (after.clone(), matches!(letter, LetterEffect::Die(_)));
-    let runs = JobRun::all_of(&events);
-    match app.store.change_job(JobChange { before, after, letter, events, by, at }).await? {
-        Changed::Done => {
-            app.metrics.job_changed(&job, &runs);
-            // No death is silent (RULE-040-060).
-            if dies {
-                let (id, queue) = (job.id, &job.queue);
-                tracing::info!(job.id = %id, queue, source = SOURCE, "job {id} of queue {queue} is a dead letter");
+    let (change, written) = Written::begin(before, step, at);
+    let changed = app.store.change_job(change).await?;
+    written.end(app, changed)
+}
+
+/// What is told of a change once it is committed.
+struct Written {
+    job: Job,
+    dies: bool,
+    runs: Vec<JobRun>,
+}
+
+impl Written {
+    fn begin(before: (JobId, u64), step: Step, at: Time) -> (JobChange, Written) {
+        let Step { after, letter, events, by, began_at } = step;
+        let runs = JobRun::all_of(&events, event::duration_ms(began_at, at));
+        let written = Written { job: after.clone(), dies: matches!(letter, LetterEffect::Die(_)), runs };
+        (JobChange { before, after, letter, events, by, at }, written)
+    }
+
+    /// The job as it is now; nothing if another change came first.
+    fn end(self, app: &App, changed: Changed) -> Result<Option<Job>, NotDone> {
+        let Written { job, dies, runs } = self;
+        match changed {
+            Changed::Done => {
+                app.metrics.job_changed(&job, &runs);
+                // No death is silent (RULE-040-060).
+                if dies {
+                    let (id, queue) = (job.id, &job.queue);
+                    tracing::info!(job.id = %id, queue, source = SOURCE, "job {id} of queue {queue} is a dead letter");
+                }
+                Ok(Some(job))
             }
-            Ok(Some(job))
-        }
-        Changed::Stale => Ok(None),
-        Changed::Refused(refused) => Err(refused.into()),
-        Changed::Shut(shut, incident) => {
-            Err(NotDone::Shut(vec![ShutIncident { incident, shut, letters: 1 }]))
+            Changed::Stale => Ok(None),
+            Changed::Refused(refused) => Err(refused.into()),
+            Changed::Shut(shut, incident) => {
+                Err(NotDone::Shut(vec![ShutIncident { incident, shut, letters: 1 }]))
+            }
         }
     }
 }
@@ -253,15 +281,15 @@ async fn write(app: &App, before: (JobId, u64), step: Step, at: Time) -> Result<
 /// A run failed: what becomes of the job, and of its letter.
 fn fail(app: &App, job: Job, failure: Failure, now: Time) -> Result<Step, NotDone> {
     let verdict = job.verdict(&failure, unit(app)?);
-    let (id, started_at) = (job.id, job.started_at);
+    let (id, began_at) = (job.id, job.started_at);
     let after = job.failed(failure, verdict, now).map_err(refusal(id))?;
     let letter = match verdict {
         Verdict::Requeue | Verdict::Return | Verdict::Retry { .. } => LetterEffect::None,
         Verdict::Discard => LetterEffect::End { evidence: "dropped" },
         Verdict::DeadLetter => LetterEffect::Die(Box::new(admitted(app, &after, now)?)),
     };
-    let events = event::failed(&after, verdict, started_at, now);
-    Ok(Step { after, letter, events, by: None })
+    let events = event::failed(&after, verdict, began_at, now);
+    Ok(Step { after, letter, events, by: None, began_at })
 }
 
 /// The job as the letter that it becomes, by the same rules as everything that is captured.

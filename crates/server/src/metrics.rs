@@ -14,7 +14,6 @@ use lazaret_core::time::Time;
 use lazaret_store::job::JobEvent;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use serde::Deserialize;
 
 use family::{Family, Total};
 
@@ -136,9 +135,15 @@ impl Metrics {
     }
 
     /// A request was answered; without a route it was for an address where there is nothing.
-    pub(crate) fn request(&self, method: &http::Method, route: Option<&str>, status: u16, took: Duration) {
+    pub(crate) fn request(
+        &self,
+        method: &http::Method,
+        route: Option<&str>,
+        status: http::StatusCode,
+        took: Duration,
+    ) {
         let (method, route) = (method_name(method), route.unwrap_or("none"));
-        self.requests.of([method, route, &status.to_string()]).add(1);
+        self.requests.of([method, route, status.as_str()]).add(1);
         self.request_duration.of([method, route]).observe(took.as_secs_f64());
     }
 }
@@ -153,25 +158,17 @@ pub(crate) enum JobRun {
 }
 
 impl JobRun {
-    /// As the events of the change tell it. Nobody counts signs of life, and an end without a run is told elsewhere.
-    pub(crate) fn all_of(events: &[JobEvent]) -> Vec<JobRun> {
+    /// As the events of the change tell it, after a run of so many milliseconds. Nobody counts signs of life, and an end without a run is told elsewhere.
+    pub(crate) fn all_of(events: &[JobEvent], ms: u64) -> Vec<JobRun> {
         let one = |event: &JobEvent| match event.kind {
-            "job.completed" => Some(JobRun::Completed { ms: duration_ms(event) }),
-            "job.failed" => Some(JobRun::Failed { ms: duration_ms(event) }),
+            "job.completed" => Some(JobRun::Completed { ms }),
+            "job.failed" => Some(JobRun::Failed { ms }),
             "job.retrying" => Some(JobRun::Retrying),
             "job.cancelled" => Some(JobRun::Cancelled),
             _ => None,
         };
         events.iter().filter_map(one).collect()
     }
-}
-
-fn duration_ms(event: &JobEvent) -> u64 {
-    #[derive(Default, Deserialize)]
-    struct Ran {
-        duration_ms: u64,
-    }
-    serde_json::from_str::<Ran>(&event.data).unwrap_or_default().duration_ms
 }
 
 /// Methods can be made up, and their names are not.

@@ -17,21 +17,20 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRequest, Path, Query, Request, State};
-use axum::middleware::Next;
+use axum::extract::{FromRequest, Path, Query, Request};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, body::Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use lazaret_core::id::EventId;
 use lazaret_core::job::Job;
-use lazaret_core::job::json::job_json;
+use lazaret_core::job::json::{job_bytes, job_json};
 use lazaret_core::limits;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::raw_json::shown;
+use crate::raw_json::{RawObject, kind, shown};
 use crate::redaction::Masker;
 use problem::{Code, Problem};
 
@@ -53,6 +52,8 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/ojs/v1/workers/fetch", post(workers::fetch))
         .route("/ojs/v1/workers/ack", post(workers::ack))
         .route("/ojs/v1/workers/nack", post(workers::nack))
+        .route("/ojs/v1/workers/ack/batch", post(workers::ack_batch))
+        .route("/ojs/v1/workers/nack/batch", post(workers::nack_batch))
         .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))
         .route("/ojs/v1/queues", get(queues::list))
         .route("/ojs/v1/queues/{name}/stats", get(queues::stats))
@@ -85,23 +86,28 @@ pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
     routes
 }
 
-/// The outermost layer for these routes: the headers that every answer has, and one shape for every error.
-pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if path != "/ojs" && !path.starts_with("/ojs/") {
-        return next.run(request).await;
-    }
-    let origin = origin::allowed(&app, path, request.headers());
+/// Returns true for addresses under `/ojs`.
+pub(crate) fn is_ours(path: &str) -> bool {
+    path.strip_prefix("/ojs").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What stands around these routes: the headers that every answer has, and one shape for every error.
+pub(crate) async fn frame<Inner: Future<Output = Response>>(
+    app: &App,
+    mut request: Request,
+    next: impl FnOnce(Request) -> Inner,
+) -> Response {
+    let origin = origin::allowed(app, request.uri().path(), request.headers());
     if !request.headers().contains_key(REQUEST_ID)
-        && let Some(id) = mint_request_id(&app)
+        && let Some(id) = mint_request_id(app)
     {
         request.headers_mut().insert(REQUEST_ID, id);
     }
     let is_preflight = origin.is_some() && origin::is_preflight(request.method(), request.headers());
     let mut response = match refused_version(request.headers()) {
-        _ if is_preflight => answer_unheard(&app, origin::preflight(), request.headers()),
-        Some(problem) => answer_unheard(&app, problem.into_response(), request.headers()),
-        None => next.run(request).await,
+        _ if is_preflight => answer_unheard(app, origin::preflight(), request.headers()),
+        Some(problem) => answer_unheard(app, problem.into_response(), request.headers()),
+        None => next(request).await,
     };
     if let Some(problem) = problem::take(&mut response).await {
         let id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
@@ -122,7 +128,7 @@ pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
 
 fn mint_request_id(app: &App) -> Option<HeaderValue> {
     let id = EventId::mint(app.clock.now(), app.entropy.take().ok()?);
-    HeaderValue::from_str(&format!("req_{id}")).ok()
+    HeaderValue::try_from(format!("req_{id}")).ok()
 }
 
 /// A client that speaks another version than ours must not be taken at its word.
@@ -202,6 +208,31 @@ pub(crate) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 /// A job for whoever looks at it: with what is hidden masked.
 pub(crate) fn shown_job(app: &App, job: Job) -> Job {
     Masker::new(&app.redactor).job(job)
+}
+
+/// The items of a batch of jobs, or of what is said about them.
+fn batch(body: &str) -> Result<Vec<&RawValue>, Problem> {
+    let object: RawObject<'_> = serde_json::from_str(body).map_err(|error| {
+        Problem::new(Code::InvalidPayload, format!("not a JSON object: {error}"))
+            .hint("send {\"jobs\": [...]}")
+    })?;
+    let Some((_, raw)) = object.0.into_iter().find(|(name, _)| name == "jobs") else {
+        return Err(Problem::new(Code::InvalidRequest, "jobs is missing").detail("field", "jobs"));
+    };
+    let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| {
+        let message = format!("jobs must be an array, not {}", kind(raw));
+        Problem::new(Code::SchemaValidation, message).detail("field", "jobs")
+    })?;
+    if items.is_empty() || items.len() > limits::JOB_BATCH_MAX {
+        let message = format!("jobs must hold from 1 to {} jobs, not {}", limits::JOB_BATCH_MAX, items.len());
+        return Err(Problem::new(Code::InvalidRequest, message).detail("field", "jobs"));
+    }
+    Ok(items)
+}
+
+/// About as many bytes as these jobs have as JSON.
+fn all_bytes(jobs: &[Job]) -> usize {
+    jobs.iter().map(|job| job_bytes(job) + 1).sum()
 }
 
 /// A job for a list.

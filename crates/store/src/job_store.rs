@@ -2,6 +2,7 @@
 //! what died. One method is one commit; times and ids are bound in.
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
@@ -45,6 +46,12 @@ pub trait JobStore: Send + Sync {
 
     /// Writes a job over the version it was read in, with what becomes of its letter and what is to be told.
     async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError>;
+
+    /// Writes changes of several jobs, each by itself and as `change_job` does; the outcomes come in order. They share a
+    /// commit where the store can.
+    async fn change_jobs(&self, changes: Vec<JobChange>) -> Vec<Result<Changed, StoreError>> {
+        join_all(changes.into_iter().map(|change| self.change_job(change))).await
+    }
 
     /// Jobs that the clock has something to do with by then, the longest due first: to be promoted, to be taken from
     /// their worker, or, if they are available, expired.

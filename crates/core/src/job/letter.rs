@@ -118,15 +118,15 @@ impl Job {
 
     /// Everything about the job but its arguments and failures, as JSON text of an object.
     fn record(&self) -> String {
-        let mut object = ObjectText::new();
-        object.text("id", &self.id.to_string());
+        let mut object = ObjectText::onto(String::with_capacity(512 + self.meta.len()));
+        object.shown("id", self.id);
         object.text("type", &self.job_type);
         object.text("queue", &self.queue);
         object.raw("meta", &self.meta);
         object.number("priority", self.priority);
         object.number("timeout_ms", self.timeout_ms);
         object.number("visibility_timeout_ms", self.visibility_ms);
-        object.raw("retry", &self.retry.to_json());
+        object.object("retry", |object| self.retry.add_to(object));
         object.number("attempt", self.attempt);
         if let Some(schema) = &self.schema {
             object.text("schema", schema);
@@ -135,7 +135,7 @@ impl Job {
             object.raw("unique", unique);
         }
         if !self.tags.is_empty() {
-            object.raw("tags", &raw::list(self.tags.iter().map(|tag| raw::quoted(tag))));
+            object.texts("tags", self.tags.iter().map(String::as_str));
         }
         match self.fate {
             Fate::ByPolicy => {}
@@ -155,11 +155,11 @@ impl Job {
             object.number("retry_delay_ms", delay_ms);
         }
         if !self.extra.is_empty() {
-            let mut extra = ObjectText::new();
-            for (name, json) in &self.extra {
-                extra.raw(name, json);
-            }
-            object.raw("extra", &extra.end());
+            object.object("extra", |extra| {
+                for (name, json) in &self.extra {
+                    extra.raw(name, json);
+                }
+            });
         }
         object.end()
     }

@@ -164,20 +164,22 @@ impl JobRetry {
 
     /// The whole policy as the wire wants it.
     pub fn to_json(&self) -> String {
-        let mut object = ObjectText::new();
+        raw::object_onto(String::with_capacity(256), |object| self.add_to(object))
+    }
+
+    /// Adds its fields to an object.
+    pub(super) fn add_to(&self, object: &mut ObjectText) {
         object.number("max_attempts", self.max_attempts);
         object.text("initial_interval", &self.initial_interval.text);
         object.raw("backoff_coefficient", &serde_json::Value::from(self.backoff_coefficient).to_string());
         object.text("max_interval", &self.max_interval.text);
         object.raw("jitter", if self.jitter { "true" } else { "false" });
-        let entries = self.non_retryable_errors.iter().map(|entry| raw::quoted(entry));
-        object.raw("non_retryable_errors", &raw::list(entries));
+        object.texts("non_retryable_errors", self.non_retryable_errors.iter().map(String::as_str));
         object.text("on_exhaustion", self.on_exhaustion.name());
         object.text("backoff_strategy", self.backoff_strategy.name());
         for (name, json) in &self.extra {
             object.raw(name, json);
         }
-        object.end()
     }
 }
 

@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::time::Time;
@@ -13,15 +16,30 @@ use crate::{limits, surrogates};
 
 /// The fields of a JSON object in their order, values verbatim. Of a name that occurs twice the last value counts.
 #[derive(Debug, Default)]
-pub(super) struct Fields<'a>(Vec<(String, &'a str)>);
+pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+/// Fields of an object up to which comparing every two names is quicker than sorting them.
+const FIELDS_COMPARED_MAX: usize = 24;
 
 impl<'a> Fields<'a> {
     pub(super) fn read(text: &'a str) -> Result<Fields<'a>, serde_json::Error> {
-        let fields: BTreeMap<String, &'a RawValue> = serde_json::from_str(text)?;
-        let mut fields: Vec<(String, &'a str)> =
-            fields.into_iter().map(|(name, raw)| (name, raw.get())).collect();
-        // The values are parts of one text, so their addresses tell the order they came in.
-        fields.sort_by_key(|(_, raw)| raw.as_ptr());
+        let Listed(mut fields) = serde_json::from_str(text)?;
+        if fields.len() <= FIELDS_COMPARED_MAX {
+            let mut at = 0;
+            while at < fields.len() {
+                let repeated = fields[at + 1..].iter().any(|(name, _)| *name == fields[at].0);
+                if repeated {
+                    fields.remove(at);
+                } else {
+                    at += 1;
+                }
+            }
+        } else {
+            let last: BTreeMap<Cow<'a, str>, &'a str> = fields.into_iter().collect();
+            fields = last.into_iter().collect();
+            // The values are parts of one text, so their addresses tell the order they came in.
+            fields.sort_by_key(|(_, raw)| raw.as_ptr());
+        }
         Ok(Fields(fields))
     }
 
@@ -36,7 +54,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, raw)| (name.as_str(), *raw))
+        self.0.iter().map(|(name, raw)| (name.as_ref(), *raw))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -45,65 +63,164 @@ impl<'a> Fields<'a> {
 
     /// What has not been taken out, as texts of its own.
     pub(super) fn rest(self) -> Vec<(String, String)> {
-        self.0.into_iter().map(|(name, raw)| (name, raw.to_owned())).collect()
+        self.0.into_iter().map(|(name, raw)| (name.into_owned(), raw.to_owned())).collect()
     }
 }
 
-/// A JSON object in the making.
+/// The fields of an object as they stand there, repeated names and all.
+struct Listed<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'de> Deserialize<'de> for Listed<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Listed<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Listed<'de>, A::Error> {
+                let mut fields = Vec::with_capacity(8);
+                while let Some(Name(name)) = map.next_key()? {
+                    let value: &'de RawValue = map.next_value()?;
+                    fields.push((name, value.get()));
+                }
+                Ok(Listed(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// The name of a field, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A JSON object in the making, behind whatever text it is begun on.
 #[derive(Debug)]
-pub(super) struct ObjectText(String);
+pub struct ObjectText {
+    text: String,
+    /// Where its first field stands.
+    first: usize,
+}
+
+impl Default for ObjectText {
+    fn default() -> ObjectText {
+        ObjectText::new()
+    }
+}
 
 impl ObjectText {
-    pub(super) fn new() -> ObjectText {
-        ObjectText(String::from("{"))
+    pub fn new() -> ObjectText {
+        ObjectText::onto(String::with_capacity(256))
+    }
+
+    /// Begins an object behind a text, which `end` gives back with it.
+    pub fn onto(mut text: String) -> ObjectText {
+        text.push('{');
+        ObjectText { first: text.len(), text }
     }
 
     /// Adds a value that is JSON text already.
-    pub(super) fn raw(&mut self, name: &str, json: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        quote_onto(&mut self.0, name);
-        self.0.push(':');
-        self.0.push_str(json);
+    pub fn raw(&mut self, name: &str, json: &str) {
+        self.name(name);
+        self.text.push_str(json);
     }
 
-    pub(super) fn text(&mut self, name: &str, value: &str) {
-        self.raw(name, "");
-        quote_onto(&mut self.0, value);
+    pub fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        quote_onto(&mut self.text, value);
     }
 
-    pub(super) fn number(&mut self, name: &str, value: impl Into<i128>) {
-        self.raw(name, &value.into().to_string());
+    /// Adds a value whose text needs no escapes: an id or a time.
+    pub fn shown(&mut self, name: &str, value: impl fmt::Display) {
+        self.name(name);
+        self.text.push('"');
+        self.write(format_args!("{value}"));
+        self.text.push('"');
     }
 
-    pub(super) fn time(&mut self, name: &str, value: Option<Time>) {
+    pub fn number(&mut self, name: &str, value: impl Into<i128> + fmt::Display) {
+        self.name(name);
+        self.write(format_args!("{value}"));
+    }
+
+    pub fn time(&mut self, name: &str, value: Option<Time>) {
         if let Some(time) = value {
-            self.text(name, &time.to_string());
+            self.shown(name, time);
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.len() == 1
+    /// Adds an object that `fill` fills.
+    pub fn object(&mut self, name: &str, fill: impl FnOnce(&mut ObjectText)) {
+        self.name(name);
+        self.text = object_onto(std::mem::take(&mut self.text), fill);
     }
 
-    pub(super) fn end(mut self) -> String {
-        self.0.push('}');
-        self.0
+    /// Adds a list whose items `add` writes, one at a time, behind the text it is given.
+    pub fn list<T>(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = T>,
+        mut add: impl FnMut(String, T) -> String,
+    ) {
+        self.name(name);
+        self.text.push('[');
+        for (at, item) in items.into_iter().enumerate() {
+            if at > 0 {
+                self.text.push(',');
+            }
+            self.text = add(std::mem::take(&mut self.text), item);
+        }
+        self.text.push(']');
+    }
+
+    /// Adds a list of texts.
+    pub fn texts<'t>(&mut self, name: &str, texts: impl IntoIterator<Item = &'t str>) {
+        self.list(name, texts, |mut text, item| {
+            quote_onto(&mut text, item);
+            text
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.text.len() == self.first
+    }
+
+    pub fn end(mut self) -> String {
+        self.text.push('}');
+        self.text
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.is_empty() {
+            self.text.push(',');
+        }
+        quote_onto(&mut self.text, name);
+        self.text.push(':');
+    }
+
+    fn write(&mut self, value: fmt::Arguments<'_>) {
+        // Writing to a text cannot fail; a value that fails to show itself shows less.
+        self.text.write_fmt(value).ok();
     }
 }
 
+/// An object behind a text, with the fields that `fill` adds.
+pub(super) fn object_onto(text: String, fill: impl FnOnce(&mut ObjectText)) -> String {
+    let mut object = ObjectText::onto(text);
+    fill(&mut object);
+    object.end()
+}
+
 /// A JSON list of values that are JSON text already.
+#[cfg(test)]
 pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
-    let mut text = String::from("[");
-    for item in items {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        text.push_str(item.as_ref());
-    }
-    text.push(']');
-    text
+    let items: Vec<T> = items.into_iter().collect();
+    format!("[{}]", items.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(","))
 }
 
 /// A text as JSON.

@@ -1,83 +1,118 @@
 //! What every request passes: a request id and a time limit, the host, the origin, the token or the session, the
 //! permission table.
 
-use lazaret_core::limits;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{HeaderMap, HeaderValue, Method, header};
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use lazaret_core::limits;
 use lazaret_store::access::StoredSession;
 use lazaret_store::audit::Actor;
 
+use super::patience::PatientBody;
 use super::problem::{Code, Problem};
 use crate::access::{self, Caller, Denied, Permission, Reach, Role};
 use crate::app::App;
 use crate::net::{host_of, is_loopback};
 use crate::{ojs, sessions, web};
 
-const REQUEST_ID: &str = "x-request-id";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id under which a request is logged and audited.
+/// The id under which a request is logged and audited, as the header that carries it.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestId(pub String);
+pub(crate) struct RequestId(HeaderValue);
 
-/// The pattern of the route that a request was for, known once it is found.
+impl RequestId {
+    /// No id, for what nobody asked for over HTTP.
+    pub(crate) fn none() -> RequestId {
+        RequestId(HeaderValue::from_static(""))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The route that a request was for, known once it is found.
 #[derive(Clone, Debug, Default)]
-struct Route(Arc<OnceLock<String>>);
+struct Route(Arc<OnceLock<MatchedPath>>);
 
-/// The outermost layer: gives the request its id, bounds its time, and logs how it ended.
-pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let id = request_id(&app, request.headers());
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.extensions_mut().insert(RequestId(id.clone()));
+/// Passes a request through everything that stands around the routes: first what its kind of address asks for, then what
+/// is asked of all of them.
+pub(crate) async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let inner = |request: Request| frame(&app, request, next);
+    if web::is_page(path) {
+        web::frame(&app, request, inner).await
+    } else if ojs::is_ours(path) {
+        ojs::frame(&app, request, inner).await
+    } else {
+        inner(request).await
+    }
+}
+
+/// Gives the request its id, bounds its time, and logs how it ended.
+async fn frame(app: &Arc<App>, mut request: Request, next: Next) -> Response {
+    let id = request_id(app, request.headers());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    request.extensions_mut().insert(id.clone());
     let route = Route::default();
     request.extensions_mut().insert(route.clone());
     let limit = Duration::from_millis(app.config.limits.request_ms_max);
     let started = std::time::Instant::now();
-    let mut response = match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
+    let answered = AssertUnwindSafe(screen(app, request, next)).catch_unwind();
+    let mut response = match tokio::time::timeout(limit, answered).await {
+        Ok(Ok(answered)) => answered.into_response(),
+        Ok(Err(_)) => caught(),
         Err(_) => Problem::new(Code::Timeout, "the request took too long and was stopped").into_response(),
     };
-    let status = response.status().as_u16();
+    let status = response.status();
     let took = started.elapsed();
-    app.metrics.request(&method, route.0.get().map(String::as_str), status, took);
-    let ms = took.as_millis() as u64;
+    app.metrics.request(&method, route.0.get().map(MatchedPath::as_str), status, took);
+    let (ms, path) = (took.as_millis() as u64, uri.path());
+    let status = status.as_u16();
     tracing::debug!(request.id = %id, %method, path, status, ms, "{method} {path} → {status}");
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
+    response.headers_mut().insert(REQUEST_ID, id.0);
     response
 }
 
-fn request_id(app: &App, headers: &HeaderMap) -> String {
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(|id| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-        !id.is_empty() && id.len() <= limits::REQUEST_ID_BYTES_MAX && id.bytes().all(plain)
+fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
+    let given = headers.get(REQUEST_ID).filter(|value| {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
+        let id = value.as_bytes();
+        !id.is_empty() && id.len() <= limits::REQUEST_ID_BYTES_MAX && id.iter().all(plain)
     });
-    match given {
-        Some(id) => id.to_owned(),
+    RequestId(match given {
+        Some(id) => id.clone(),
         None => {
             let random: [u8; 8] = app.entropy.take().unwrap_or_default();
-            random.iter().map(|byte| format!("{byte:02x}")).collect()
+            let text = format!("{:016x}", u64::from_be_bytes(random));
+            HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
         }
-    }
+    })
 }
 
 /// A panic is a bug of ours: the caller learns that much, the log the rest.
-pub(crate) fn caught(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+fn caught() -> Response {
     tracing::error!("a request handler panicked");
     Problem::new(Code::Internal, "this should not have happened").hint("see the server's log").into_response()
 }
 
 /// Refuses requests that were meant for another host, and changes that a foreign page asks a browser for.
-pub(crate) async fn screen(
-    State(app): State<Arc<App>>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, Problem> {
+async fn screen(app: &Arc<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
     let headers = request.headers();
     // A proxy may have looked at the one and we at the other.
     if headers.get_all(header::HOST).iter().nth(1).is_some() {
@@ -85,7 +120,7 @@ pub(crate) async fn screen(
     }
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| headers.get(header::HOST)?.to_str().ok()).unwrap_or("");
-    if !serves(&app, host) {
+    if !serves(app, host) {
         let shown = crate::raw_json::shown(host);
         return Err(Problem::new(
             Code::Misdirected,
@@ -97,7 +132,7 @@ pub(crate) async fn screen(
     if changes && let Some(origin) = headers.get(header::ORIGIN) {
         let same =
             origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(|(_, o)| o == host);
-        if !same && !ojs::origin::is_allowed(&app, request.uri().path(), origin) {
+        if !same && !ojs::origin::is_allowed(app, request.uri().path(), origin) {
             let problem =
                 Problem::new(Code::ForeignOrigin, "a page of another origin may not change anything here");
             return Err(match request.uri().path().starts_with("/ojs/") {
@@ -108,7 +143,10 @@ pub(crate) async fn screen(
     }
     let reach = Reach::of_request(&app.config, host, headers);
     request.extensions_mut().insert(reach);
-    Ok(next.run(request).await)
+    let bounds = &app.config.limits;
+    DefaultBodyLimit::max(bounds.body_bytes_max).apply(&mut request);
+    let pause = Duration::from_millis(bounds.body_pause_ms_max);
+    Ok(next.run(request.map(|body| Body::new(PatientBody::new(body, pause)))).await)
 }
 
 fn serves(app: &App, authority: &str) -> bool {
@@ -130,7 +168,7 @@ pub(crate) async fn permit(
     next: Next,
 ) -> Result<Response, Problem> {
     if let Some(Route(route)) = request.extensions().get() {
-        route.get_or_init(|| path.as_str().to_owned());
+        route.get_or_init(|| path.clone());
     }
     let Some(permission) = access::permission(request.method().as_str(), path.as_str()) else {
         if request.method() == Method::GET
@@ -225,5 +263,9 @@ pub(crate) fn may(caller: &Caller, permission: Permission) -> Result<(), Problem
 
 /// The caller as the audit log names them.
 pub(crate) fn actor(caller: &Caller, request: &RequestId) -> Actor {
-    Actor { name: caller.name.clone(), role: caller.role.name().to_owned(), request: Some(request.0.clone()) }
+    Actor {
+        name: caller.name.clone(),
+        role: caller.role.name().to_owned(),
+        request: Some(request.as_str().to_owned()),
+    }
 }

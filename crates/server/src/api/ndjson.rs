@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::Serialize;
 
+use super::patience::TooSlow;
 use super::problem::{Code, Problem, too_large};
 
 /// The content types that mean lines of JSON.
@@ -85,7 +86,7 @@ pub(crate) fn line(value: &impl Serialize) -> Bytes {
 pub(crate) fn half_sent(error: &(dyn std::error::Error + 'static)) -> Problem {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<tower_http::timeout::TimeoutError>() {
+        if error.is::<TooSlow>() {
             return Problem::new(Code::Timeout, "the body came too slowly")
                 .hint("nothing was answered: send it again");
         }

@@ -100,7 +100,7 @@ pub async fn retry(app: &App, text: &str, with: &Override, by: &Actor) -> Result
         };
         let governance = governance_of(app, &letter.source);
         let (letter, by) = (LetterEffect::Redrive(letter.id, governance), by_hand(by, Verb::Retry.name()));
-        let step = Step { after, letter, events: Vec::new(), by: Some(by) };
+        let step = Step { after, letter, events: Vec::new(), by: Some(by), began_at: None };
         if let Some(job) = write(app, (id, version), step, now).await? {
             return Ok(job);
         }

@@ -65,12 +65,18 @@ fn step(app: &App, job: Job, now: Time) -> Result<Option<Step>, NotDone> {
     match job.state {
         JobState::Scheduled | JobState::Retryable if passed(job.due_at()) => {
             let after = job.promoted(now).map_err(refusal(id))?;
-            Ok(Some(Step { after, letter: LetterEffect::None, events: Vec::new(), by: None }))
+            Ok(Some(Step { after, letter: LetterEffect::None, events: Vec::new(), by: None, began_at: None }))
         }
         JobState::Available if job.is_expired(now) => {
             let after = job.expired(now).map_err(refusal(id))?;
             let events = vec![event::expired(&after)];
-            Ok(Some(Step { after, letter: LetterEffect::End { evidence: "expired" }, events, by: None }))
+            Ok(Some(Step {
+                after,
+                letter: LetterEffect::End { evidence: "expired" },
+                events,
+                by: None,
+                began_at: None,
+            }))
         }
         JobState::Active => match over(&job, now) {
             Some(failure) => fail(app, job, failure, now).map(Some),

@@ -55,7 +55,7 @@ async fn extend(app: &App, beat: &Heartbeat, id: JobId) -> Result<Option<Job>, N
         check_holder(&job, Some(&beat.worker_id))?;
         let after = job.extended(now, beat.visibility_ms).map_err(refusal(id))?;
         let events = vec![event::heartbeat(&after)];
-        Ok(Step { after, letter: LetterEffect::None, events, by: None })
+        Ok(Step { after, letter: LetterEffect::None, events, by: None, began_at: None })
     });
     match extended.await {
         Ok(moved) => Ok(Some(moved.job)),

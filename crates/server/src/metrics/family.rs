@@ -2,7 +2,6 @@
 //!
 //! The text is Prometheus's (version 0.0.4), where a counter's family has the name of its samples, `_total` and all.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -73,7 +72,8 @@ impl Sample for Histogram {
 pub(super) struct Family<const N: usize, M> {
     labels: [&'static str; N],
     begin: fn() -> M,
-    series: Arc<RwLock<BTreeMap<[String; N], M>>>,
+    /// In the order of their values, so that a series is found without a copy of them: every request counts in several.
+    series: Arc<RwLock<Vec<([String; N], M)>>>,
 }
 
 impl<const N: usize, M: Sample> Family<N, M> {
@@ -92,19 +92,33 @@ impl<const N: usize, M: Sample> Family<N, M> {
 
     /// The series with these values, or the one for all others if there are too many. The values come from outside.
     pub(super) fn of(&self, values: [&str; N]) -> M {
-        let key = values.map(cut);
-        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return known.clone();
+        let values = values.map(cut);
+        let read = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(at) = place(&read, &values) {
+            return read[at].1.clone();
         }
+        drop(read);
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let full = series.len() >= limits::METRIC_SERIES_MAX && !series.contains_key(&key);
-        let key = if full { [const { String::new() }; N].map(|_| OTHER.to_owned()) } else { key };
-        series.entry(key).or_insert_with(self.begin).clone()
+        let full = series.len() >= limits::METRIC_SERIES_MAX && place(&series, &values).is_err();
+        let values = if full { [OTHER; N] } else { values };
+        let at = match place(&series, &values) {
+            Ok(at) => at,
+            Err(at) => {
+                series.insert(at, (values.map(str::to_owned), (self.begin)()));
+                at
+            }
+        };
+        series[at].1.clone()
     }
 }
 
-fn cut(value: &str) -> String {
-    value[..value.floor_char_boundary(limits::METRIC_LABEL_BYTES_MAX)].to_owned()
+/// Where the series of these values is, or belongs.
+fn place<const N: usize, M>(series: &[([String; N], M)], values: &[&str; N]) -> Result<usize, usize> {
+    series.binary_search_by(|(known, _)| known.iter().map(String::as_str).cmp(values.iter().copied()))
+}
+
+fn cut(value: &str) -> &str {
+    &value[..value.floor_char_boundary(limits::METRIC_LABEL_BYTES_MAX)]
 }
 
 impl<const N: usize, M: Sample> EncodeMetric for Family<N, M> {
@@ -112,7 +126,7 @@ impl<const N: usize, M: Sample> EncodeMetric for Family<N, M> {
         let series = self.series.read().unwrap_or_else(PoisonError::into_inner).clone();
         if N == 0 {
             // Without labels there is one series, and no braces.
-            return series.values().next().map_or(Ok(()), |only| only.encode(encoder));
+            return series.first().map_or(Ok(()), |(_, only)| only.encode(encoder));
         }
         for (values, sample) in &series {
             let labels: Vec<(&str, &str)> =
@@ -162,7 +176,7 @@ mod tests {
         family.of(["q0", "t"]).add(1);
         let series = family.series.read().unwrap();
         assert_eq!(series.len(), limits::METRIC_SERIES_MAX + 1);
-        let times = |a: &str, b: &str| series[&[a.to_owned(), b.to_owned()]].0.load(Ordering::Relaxed);
+        let times = |a: &str, b: &str| series[place(&series, &[a, b]).unwrap()].1.0.load(Ordering::Relaxed);
         assert_eq!((times("other", "other"), times("q0", "t")), (50, 2));
     }
 

@@ -52,7 +52,7 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Response {
             "schema_validation": false,
         },
         // A list of names: one client reads nothing else.
-        "extensions": ["dead-letter", "admin-api"],
+        "extensions": ["dead-letter", "admin-api", "worker-batch"],
         "endpoints": {
             "base_url": "/ojs/v1",
             "manifest": "/ojs/manifest",

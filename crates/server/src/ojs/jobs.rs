@@ -3,40 +3,27 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use lazaret_core::job::Job;
 use lazaret_core::job::enqueue::{JobDefaults, read_enqueue};
-use lazaret_core::job::json::{job_json, job_json_with};
-use lazaret_core::limits;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use lazaret_core::job::json::{ObjectText, job_bytes, job_fields, job_json, job_json_with, job_onto};
 
 use super::problem::{Code, Problem};
-use super::{Answer, Part, Text, job_value, json_response, shown_job};
+use super::{Part, Text, all_bytes, batch, json_response, shown_job};
 use crate::access::Caller;
 use crate::api::guard::{RequestId, actor};
 use crate::app::App;
 use crate::jobs::{self, Moved, NotDone};
-use crate::raw_json::{RawObject, kind};
-
-#[derive(Serialize)]
-struct JobAnswer {
-    job: Box<RawValue>,
-}
-
-#[derive(Serialize)]
-struct BatchAnswer {
-    jobs: Vec<Box<RawValue>>,
-    count: usize,
-}
 
 pub(super) async fn push(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let new = read_enqueue(&body, &JobDefaults::default())?;
     let jobs = jobs::enqueue(&app, vec![new]).await?;
     let job = jobs.first().ok_or_else(|| Problem::new(Code::Internal, "the job was not stored"))?;
-    let mut response = Answer(StatusCode::CREATED, JobAnswer { job: job_value(job)? }).into_response();
-    if let Ok(address) = HeaderValue::from_str(&format!("/ojs/v1/jobs/{}", job.id)) {
+    let mut answer = ObjectText::onto(String::with_capacity(16 + job_bytes(job)));
+    answer.object("job", |object| job_fields(object, job));
+    let mut response = json_response(StatusCode::CREATED, answer.end());
+    if let Ok(address) = HeaderValue::try_from(format!("/ojs/v1/jobs/{}", job.id)) {
         response.headers_mut().insert(header::LOCATION, address);
     }
     Ok(response)
@@ -50,28 +37,10 @@ pub(super) async fn push_batch(State(app): State<Arc<App>>, Text(body): Text) ->
         new.push(job.map_err(|problem| Problem::from(problem).at(index))?);
     }
     let jobs = jobs::enqueue(&app, new).await?;
-    let jobs = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
-    let count = jobs.len();
-    Ok(Answer(StatusCode::CREATED, BatchAnswer { jobs, count }).into_response())
-}
-
-fn batch(body: &str) -> Result<Vec<&RawValue>, Problem> {
-    let object: RawObject<'_> = serde_json::from_str(body).map_err(|error| {
-        Problem::new(Code::InvalidPayload, format!("not a JSON object: {error}"))
-            .hint("send {\"jobs\": [...]}")
-    })?;
-    let Some((_, raw)) = object.0.into_iter().find(|(name, _)| name == "jobs") else {
-        return Err(Problem::new(Code::InvalidRequest, "jobs is missing").detail("field", "jobs"));
-    };
-    let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| {
-        let message = format!("jobs must be an array, not {}", kind(raw));
-        Problem::new(Code::SchemaValidation, message).detail("field", "jobs")
-    })?;
-    if items.is_empty() || items.len() > limits::JOB_BATCH_MAX {
-        let message = format!("jobs must hold from 1 to {} jobs, not {}", limits::JOB_BATCH_MAX, items.len());
-        return Err(Problem::new(Code::InvalidRequest, message).detail("field", "jobs"));
-    }
-    Ok(items)
+    let mut answer = ObjectText::onto(String::with_capacity(64 + all_bytes(&jobs)));
+    answer.list("jobs", &jobs, job_onto);
+    answer.number("count", jobs.len() as u64);
+    Ok(json_response(StatusCode::CREATED, answer.end()))
 }
 
 pub(super) async fn show(State(app): State<Arc<App>>, id: Part) -> Result<Response, Problem> {

@@ -259,9 +259,13 @@ impl Problem {
         self.detail("index", index)
     }
 
-    /// The whole answer; the id of the request is known only on the way out.
-    pub(super) fn shape(self, request_id: &str) -> Response {
-        let Facts { name, status, retryable, hint } = self.code.facts();
+    pub(super) fn status(&self) -> StatusCode {
+        self.code.facts().status
+    }
+
+    /// The error object; the id of the request is known only on the way out.
+    pub(super) fn error(self, request_id: &str) -> Value {
+        let Facts { name, retryable, hint, .. } = self.code.facts();
         let mut error = json!({
             "code": name,
             "type": name,
@@ -274,8 +278,15 @@ impl Problem {
         if !self.details.is_empty() {
             error["details"] = Value::Object(self.details);
         }
-        let mut response = super::json_response(status, json!({ "error": error }).to_string());
-        if let Some(seconds) = self.retry_after_s {
+        error
+    }
+
+    /// The whole answer.
+    pub(super) fn shape(self, request_id: &str) -> Response {
+        let (status, retry_after_s) = (self.status(), self.retry_after_s);
+        let mut response =
+            super::json_response(status, json!({ "error": self.error(request_id) }).to_string());
+        if let Some(seconds) = retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

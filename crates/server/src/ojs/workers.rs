@@ -1,91 +1,144 @@
-//! What workers ask and say: fetch, ack, nack, heartbeat.
+//! What workers ask and say: fetch, ack and nack, for one job or many, and heartbeat.
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lazaret_core::job::Job;
 use lazaret_core::job::failure::read_nack;
+use lazaret_core::job::json::{ObjectText, job_bytes, job_fields, job_onto};
+use lazaret_core::job::problem::JobProblem;
 use lazaret_core::job::worker::{read_ack, read_fetch, read_heartbeat};
-use serde::Serialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::problem::Problem;
-use super::{Answer, Text, job_value};
+use super::{Answer, Text, all_bytes, batch, json_response};
+use crate::api::guard::RequestId;
 use crate::app::App;
-use crate::jobs::{self, workers::Alive};
-
-#[derive(Serialize)]
-struct FetchAnswer {
-    jobs: Vec<Box<RawValue>>,
-}
+use crate::jobs::{self, End, workers::Alive};
 
 pub(super) async fn fetch(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let jobs = jobs::fetch(&app, read_fetch(&body)?).await?;
-    let jobs = jobs.iter().map(job_value).collect::<Result<Vec<_>, Problem>>()?;
-    Ok(Answer(StatusCode::OK, FetchAnswer { jobs }).into_response())
-}
-
-#[derive(Serialize)]
-struct AckAnswer {
-    acknowledged: bool,
-    id: String,
-    job_id: String,
-    state: &'static str,
-    completed_at: Option<String>,
-    job: Box<RawValue>,
+    let mut answer = ObjectText::onto(String::with_capacity(64 + all_bytes(&jobs)));
+    answer.list("jobs", &jobs, job_onto);
+    Ok(json_response(StatusCode::OK, answer.end()))
 }
 
 pub(super) async fn ack(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let job = jobs::ack(&app, &read_ack(&body)?).await?.job;
-    let answer = AckAnswer {
-        acknowledged: true,
-        id: job.id.to_string(),
-        job_id: job.id.to_string(),
-        state: job.state.name(),
-        completed_at: job.completed_at.map(|time| time.to_string()),
-        job: job_value(&job)?,
-    };
-    Ok(Answer(StatusCode::OK, answer).into_response())
-}
-
-/// What became of the job. Of the times only those are there that the new state has.
-#[derive(Serialize)]
-struct NackAnswer {
-    id: String,
-    job_id: String,
-    state: &'static str,
-    attempt: u32,
-    max_attempts: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_attempt_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    discarded_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completed_at: Option<String>,
-    job: Box<RawValue>,
+    Ok(ended(&job, add_acked))
 }
 
 pub(super) async fn nack(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {
     let job = jobs::nack(&app, &read_nack(&body)?).await?.job;
-    let answer = NackAnswer {
-        id: job.id.to_string(),
-        job_id: job.id.to_string(),
-        state: job.state.name(),
-        attempt: job.attempt,
-        max_attempts: job.retry.max_attempts,
-        next_attempt_at: job.next_attempt_at.map(|time| time.to_string()),
-        // The last delay stays with the job; here it is told only if one was just decided on.
-        retry_delay_ms: job.next_attempt_at.and(job.retry_delay_ms),
-        discarded_at: job.discarded_at.map(|time| time.to_string()),
-        completed_at: job.completed_at.map(|time| time.to_string()),
-        job: job_value(&job)?,
-    };
-    Ok(Answer(StatusCode::OK, answer).into_response())
+    Ok(ended(&job, add_nacked))
+}
+
+/// What became of the job, and the job.
+fn ended(job: &Job, add: fn(&mut ObjectText, &Job)) -> Response {
+    let mut answer = ObjectText::onto(String::with_capacity(256 + job_bytes(job)));
+    add(&mut answer, job);
+    answer.object("job", |object| job_fields(object, job));
+    json_response(StatusCode::OK, answer.end())
+}
+
+fn add_acked(answer: &mut ObjectText, job: &Job) {
+    answer.raw("acknowledged", "true");
+    answer.shown("id", job.id);
+    answer.shown("job_id", job.id);
+    answer.text("state", job.state.name());
+    match job.completed_at {
+        Some(time) => answer.shown("completed_at", time),
+        None => answer.raw("completed_at", "null"),
+    }
+}
+
+/// What became of the job. Of the times only those are there that the new state has.
+fn add_nacked(answer: &mut ObjectText, job: &Job) {
+    answer.shown("id", job.id);
+    answer.shown("job_id", job.id);
+    answer.text("state", job.state.name());
+    answer.number("attempt", job.attempt);
+    answer.number("max_attempts", job.retry.max_attempts);
+    answer.time("next_attempt_at", job.next_attempt_at);
+    // The last delay stays with the job; here it is told only if one was just decided on.
+    if let Some(delay_ms) = job.next_attempt_at.and(job.retry_delay_ms) {
+        answer.number("retry_delay_ms", delay_ms);
+    }
+    answer.time("discarded_at", job.discarded_at);
+    answer.time("completed_at", job.completed_at);
+}
+
+/// Acknowledges many jobs; each has an answer of its own.
+pub(super) async fn ack_batch(
+    State(app): State<Arc<App>>,
+    Extension(request): Extension<RequestId>,
+    Text(body): Text,
+) -> Result<Response, Problem> {
+    let asked = read_ends(&body, |text| read_ack(text).map(End::Ack))?;
+    end_all(&app, asked, &request, add_acked).await
+}
+
+/// Fails many jobs; each has an answer of its own.
+pub(super) async fn nack_batch(
+    State(app): State<Arc<App>>,
+    Extension(request): Extension<RequestId>,
+    Text(body): Text,
+) -> Result<Response, Problem> {
+    let asked = read_ends(&body, |text| read_nack(text).map(|nack| End::Nack(Box::new(nack))))?;
+    end_all(&app, asked, &request, add_nacked).await
+}
+
+/// Reads the items of a batch. One that cannot be read is answered as such and keeps no other from being done.
+fn read_ends(
+    body: &str,
+    read: impl Fn(&str) -> Result<End, JobProblem>,
+) -> Result<Vec<Result<End, JobProblem>>, Problem> {
+    Ok(batch(body)?.into_iter().map(|item| read(item.get())).collect())
+}
+
+/// Ends all that could be read. The jobs themselves are left out of the answer: who ends many wants to know which of
+/// them did not end.
+async fn end_all(
+    app: &Arc<App>,
+    asked: Vec<Result<End, JobProblem>>,
+    request: &RequestId,
+    add: fn(&mut ObjectText, &Job),
+) -> Result<Response, Problem> {
+    let (count, mut ends, mut unread) = (asked.len(), Vec::with_capacity(asked.len()), Vec::new());
+    for (at, one) in asked.into_iter().enumerate() {
+        match one {
+            Ok(end) => ends.push(end),
+            Err(problem) => unread.push((at, Problem::from(problem))),
+        }
+    }
+    let mut outcomes: Vec<Result<Job, Problem>> =
+        jobs::end_all(app, ends).await.into_iter().map(|outcome| Ok(outcome?.job)).collect();
+    // In the order of their places, so each of them stands where it belongs once it is put in.
+    for (at, problem) in unread {
+        outcomes.insert(at, Err(problem));
+    }
+    let succeeded = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let mut answer = ObjectText::onto(String::with_capacity(128 + 320 * count));
+    answer.list("results", outcomes, |text, outcome| {
+        let mut result = ObjectText::onto(text);
+        match outcome {
+            Ok(job) => {
+                result.number("status", StatusCode::OK.as_u16());
+                add(&mut result, &job);
+            }
+            Err(problem) => {
+                result.number("status", problem.status().as_u16());
+                result.raw("error", &problem.error(request.as_str()).to_string());
+            }
+        }
+        result.end()
+    });
+    answer.number("count", count as u64);
+    answer.number("succeeded", succeeded as u64);
+    answer.number("failed", (count - succeeded) as u64);
+    Ok(json_response(StatusCode::OK, answer.end()))
 }
 
 pub(super) async fn heartbeat(State(app): State<Arc<App>>, Text(body): Text) -> Result<Response, Problem> {

@@ -1,10 +1,7 @@
 //! What every page passes on its way out: headers that keep a browser safe, cookies, and problems as pages.
 
-use std::sync::Arc;
-
 use askama::Template;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -51,11 +48,12 @@ fn wants_json(headers: &HeaderMap) -> bool {
     names("json") && !names("text/html")
 }
 
-/// Wraps everything: what is no page goes through as it is.
-pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    if !is_page(request.uri().path()) {
-        return next.run(request).await;
-    }
+/// What stands around every page.
+pub(crate) async fn frame<Inner: Future<Output = Response>>(
+    app: &App,
+    mut request: Request,
+    next: impl FnOnce(Request) -> Inner,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let new = match cookie(&parts, VISITOR) {
         Some(_) => None,
@@ -68,7 +66,7 @@ pub(crate) async fn frame(State(app): State<Arc<App>>, mut request: Request, nex
     let noticed = notice(&parts).is_some();
     let by_program = wants_json(&parts.headers);
     request = Request::from_parts(parts, body);
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>().filter(|_| !by_program) {
         response = ProblemPage::new(&problem, theme).respond(response.headers());
     }

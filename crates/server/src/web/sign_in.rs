@@ -57,7 +57,7 @@ impl<S: Sync> FromRequestParts<S> for Guest {
         let request = parts.extensions.get::<RequestId>().cloned();
         let origin = parts.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
         Ok(Guest {
-            request: request.unwrap_or_else(|| RequestId(String::new())),
+            request: request.unwrap_or_else(RequestId::none),
             // Whoever calls without a network shares one address.
             peer: peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip()),
             csrf: csrf(parts),

@@ -183,7 +183,7 @@ async fn the_manifest_says_what_can_be_done() {
     assert_eq!(manifest["conformance_level"], 1);
     assert_eq!(manifest["protocols"], json!(["http"]));
     assert_eq!(manifest["capabilities"]["dead_letter"], true);
-    assert_eq!(manifest["extensions"], json!(["dead-letter", "admin-api"]));
+    assert_eq!(manifest["extensions"], json!(["dead-letter", "admin-api", "worker-batch"]));
 }
 
 #[tokio::test]

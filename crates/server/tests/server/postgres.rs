@@ -28,6 +28,8 @@ mod ojs_admin;
 mod ojs_clients;
 #[path = "ojs_dead_letter.rs"]
 mod ojs_dead_letter;
+#[path = "ojs_ends.rs"]
+mod ojs_ends;
 #[path = "ojs_governance.rs"]
 mod ojs_governance;
 #[path = "ojs_jobs.rs"]

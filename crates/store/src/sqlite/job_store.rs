@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use lazaret_core::id::JobId;
 use lazaret_core::job::Job;
 use lazaret_core::job::state::JobState;
 use lazaret_core::limits;
 use lazaret_core::time::Time;
 
+use super::writer::Write;
 use super::{PREPARE_INLINE_MAX, SqliteStore, jobs, off_thread};
 use crate::StoreError;
 use crate::audit::Actor;
@@ -65,6 +67,35 @@ impl JobStore for SqliteStore {
     async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {
         let packed = jobs::change::Move::new(change)?;
         self.writer.write(1, move |write| jobs::change::change(write, &packed)).await
+    }
+
+    async fn change_jobs(&self, changes: Vec<JobChange>) -> Vec<Result<Changed, StoreError>> {
+        let count = changes.len();
+        let pack = move || changes.into_iter().map(jobs::change::Move::new).collect();
+        let packed = if count <= PREPARE_INLINE_MAX { pack() } else { off_thread(pack).await };
+        let moves = match packed {
+            Ok(moves) => Arc::new(moves),
+            Err(error) => return (0..count).map(|_| Err(error.again())).collect(),
+        };
+        let all = Arc::clone(&moves);
+        // One request: a batch takes one place in the queue and is one commit.
+        let change_all = move |write: &mut Write| {
+            all.iter()
+                .map(|one| jobs::change::change(write, one))
+                .collect::<Result<Vec<Changed>, StoreError>>()
+        };
+        match self.writer.write(count, change_all).await {
+            Ok(changed) => changed.into_iter().map(Ok).collect(),
+            // One that cannot be written must not keep the others from it.
+            Err(StoreError::Corrupt(_)) => {
+                let each = (0..count).map(|at| {
+                    let moves = Arc::clone(&moves);
+                    self.writer.write(1, move |write| jobs::change::change(write, &moves[at]))
+                });
+                join_all(each).await
+            }
+            Err(error) => (0..count).map(|_| Err(error.again())).collect(),
+        }
     }
 
     async fn due_jobs(&self, at: Time, limit: usize) -> Result<Vec<StoredJob>, StoreError> {
