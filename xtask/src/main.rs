@@ -12,6 +12,7 @@ mod rules;
 mod setup;
 mod task;
 mod tidy;
+mod words;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZeroU32;
@@ -94,7 +95,9 @@ fn rules() -> Result<()> {
 }
 
 fn tidy() -> Result<()> {
-    let offences = tidy::offences_in(&cargo::workspace_root())?;
+    let root = cargo::workspace_root();
+    let mut offences: Vec<String> = tidy::offences_in(&root)?.iter().map(ToString::to_string).collect();
+    offences.extend(words::offences_in(&root)?);
     for offence in &offences {
         println!("{offence}");
     }

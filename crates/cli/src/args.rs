@@ -49,7 +49,7 @@ use crate::commands::workers::WorkersArgs;
 use crate::failure::Failure;
 use crate::output::Format;
 
-/// Lazaret keeps dead letters: what failed, whole, with why, until somebody decides.
+/// Lazaret is a dead-letter service: it captures failed messages, groups them by cause and redrives them.
 #[derive(Parser, Debug)]
 #[command(name = "lazaret", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
@@ -127,15 +127,15 @@ pub struct Global {
     #[arg(skip)]
     pub url_from: UrlFrom,
 
-    /// Access token; the environment is the safer place, other users can see command lines
+    /// Access token; prefer the environment variable, other users can see command lines
     #[arg(long, global = true, env = "LAZARET_TOKEN", hide_env_values = true, help_heading = "Server")]
     token: Option<Secret>,
 
-    /// Print JSON: the server's own answer where there is one
+    /// Print JSON, as returned by the server
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
 
-    /// When to use colour; NO_COLOR is obeyed
+    /// When to use colour; respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ColorChoice,
 }
@@ -182,7 +182,7 @@ pub enum Target {
     Server,
     /// The store that was named, whatever server answers elsewhere.
     Store,
-    /// Nothing was named: the default server, or the default store if none answers.
+    /// Nothing was named: the default server, or the default store if none is reachable.
     Default,
 }
 
@@ -191,8 +191,10 @@ impl StoreArgs {
     pub fn target(&self, url: UrlFrom) -> Result<Target, Failure> {
         let names_a_store = self.data.is_some() || self.store.is_some() || self.config.is_some();
         match (names_a_store, url) {
-            (true, UrlFrom::Flag) => Err(Failure::misuse("--url names a server, the other flag a store")
-                .hint("give one of --url, --data, --store and --config")),
+            (true, UrlFrom::Flag) => {
+                Err(Failure::misuse("--url selects a server and conflicts with --data, --store and --config")
+                    .hint("use one of --url, --data, --store and --config"))
+            }
             (true, UrlFrom::Environment | UrlFrom::Default) => Ok(Target::Store),
             (false, UrlFrom::Flag | UrlFrom::Environment) => Ok(Target::Server),
             (false, UrlFrom::Default) => Ok(Target::Default),
@@ -235,108 +237,108 @@ impl fmt::Debug for Secret {
 pub enum Command {
     /// Run the service
     Serve(ServeArgs),
-    /// Run the service on an invented shop that keeps failing, to look around
+    /// Run the service with demo data
     Demo(DemoArgs),
-    /// Hand over dead letters, as JSON or NDJSON, from files or stdin
+    /// Report dead letters as JSON or NDJSON, from files or stdin
     Report(ReportArgs),
-    /// List letters, newest death first; pending ones unless the filter says otherwise
+    /// List letters, newest first; pending by default
     Ls(LsArgs),
-    /// Show one letter whole: error, attempts, lives, payload
+    /// Show a letter: error, attempts, lives, payload
     Show(ShowArgs),
-    /// List incidents: all letters of one cause, with how many there are and when they came
+    /// List incidents: letters grouped by cause, with counts and trend
     Incidents(IncidentsArgs),
-    /// Show one incident; write down its cause and its fix
+    /// Show an incident; save its root cause and link its fix
     #[command(subcommand)]
     Incident(IncidentCommand),
-    /// Put letters back: plan, start, watch, pause, cancel
+    /// Redrive letters: plan, start, watch, pause, cancel
     #[command(subcommand)]
     Redrive(RedriveCommand),
-    /// Put one letter back, as it is or edited
+    /// Retry a single letter, unchanged or edited
     Retry(RetryArgs),
-    /// Follow what happens, as it happens
+    /// Follow events live
     Tail(TailArgs),
     /// Count letters by status, queue, type, error and class
     Stats(StatsArgs),
-    /// Draw what came in and what went out, over time
+    /// Chart letters in and out over time
     Series(SeriesArgs),
-    /// List the values that occur for a key of the filter
+    /// List values for a filter key
     Suggest(SuggestArgs),
-    /// Show where every captured letter went; `verify` counts them anew
+    /// Show the ledger of captured letters; `verify` recounts it
     Ledger(LedgerArgs),
-    /// Say that the work of letters is done
+    /// Mark letters as resolved
     #[command(after_help = crate::commands::decide::EXAMPLES_RESOLVE)]
     Resolve(DecideArgs),
-    /// Say that letters shall never be sent again
+    /// Discard letters: never send them again
     #[command(after_help = crate::commands::decide::EXAMPLES_DISCARD)]
     Discard(DecideArgs),
-    /// Make resolved or discarded letters pending again
+    /// Reopen resolved or discarded letters
     #[command(after_help = crate::commands::decide::EXAMPLES_REOPEN)]
     Reopen(DecideArgs),
-    /// Put a legal hold on letters: nothing removes them until it is released
+    /// Place a legal hold on letters
     #[command(after_help = crate::commands::hold::EXAMPLES)]
     Hold(HoldArgs),
-    /// List holds, show one with its letters, release one
+    /// List, show and release holds
     Holds(HoldsArgs),
-    /// Take all holds off letters
+    /// Release letters from all holds
     #[command(after_help = crate::commands::decide::EXAMPLES_RELEASE)]
     Release(DecideArgs),
-    /// Take letters out of every list; they can be restored for a while
+    /// Delete letters; they can be restored for a while
     #[command(after_help = crate::commands::decide::EXAMPLES_DELETE)]
     Delete(DecideArgs),
-    /// Bring deleted and archived letters back
+    /// Restore deleted and archived letters
     #[command(after_help = crate::commands::decide::EXAMPLES_RESTORE)]
     Restore(RestoreArgs),
-    /// List, show and restore what was pushed out or deleted; check the files it is in
+    /// List, show and restore archived letters; verify archive files
     #[command(subcommand)]
     Archive(ArchiveCommand),
-    /// Show how long letters stay, queue by queue, and where each setting comes from
+    /// Show the retention policy of each queue and the origin of each setting
     Retention(RetentionArgs),
-    /// Take away what is too old or too much, or say what would go
+    /// Prune letters beyond their limits, or preview pruning
     Prune(PruneArgs),
     /// Push, list, show and cancel jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
-    /// List queues with what waits in them; pause and resume them
+    /// List, pause and resume queues
     Queues(QueuesArgs),
-    /// List workers with what they hold; tell them to be quiet or to exit
+    /// List workers; quiet, resume or terminate them
     Workers(WorkersArgs),
-    /// List sources with how they stand; put vanished rows back
+    /// List sources with their health; restore missing outbox rows
     Sources(SourcesArgs),
-    /// Make the table of an outbox, or print how it is made
+    /// Create an outbox table, or print its statements
     #[command(subcommand)]
     Outbox(OutboxCommand),
     /// Declare the streams, consumers and retry policies of a JetStream source
     #[command(subcommand, name = "jetstream")]
     JetStream(JetStreamCommand),
-    /// Declare the queues of a RabbitMQ source, and find dead-letter queues
+    /// Declare the queues of a RabbitMQ source; discover dead-letter queues
     #[command(subcommand, name = "rabbitmq")]
     RabbitMq(RabbitMqCommand),
-    /// Look for what is wrong with the server and its sources, and say what to do
+    /// Run health checks on the server and its sources
     Doctor(DoctorArgs),
-    /// Write letters whole, one JSON line each, to a file or stdout
+    /// Export letters as NDJSON to a file or stdout
     Export(ExportArgs),
-    /// Take in what `export` wrote
+    /// Import letters from an export
     Import(ImportArgs),
-    /// List replay rules, which put letters back by themselves, and switch them
+    /// List, enable and disable replay rules
     Rules(RulesArgs),
-    /// Make, list and revoke access tokens
+    /// Create, list and revoke access tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Show who decided what, newest first
+    /// Show the audit log, newest first
     Audit(AuditArgs),
-    /// Show how far the body index and regrouping have come
+    /// Show progress of the body index and of regrouping
     Progress(ProgressArgs),
-    /// Bring a shared store to the newest format; copy one store into another
+    /// Migrate a PostgreSQL store; copy a store
     #[command(subcommand)]
     Store(StoreCommand),
     /// Measure what this machine and a store can do
     Bench(BenchArgs),
-    /// Check or show the configuration that `serve` would use
+    /// Check or show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Print the completions for a shell
+    /// Print shell completions
     Completions(CompletionsArgs),
-    /// Print the manual page, or write one for each command
+    /// Print the manual page, or write one per command
     Man(ManArgs),
 }
 

@@ -75,7 +75,7 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// How many letters match, where that was the problem.
     pub count: Option<u64>,
-    /// Incidents whose gate is shut, by id.
+    /// Ids of incidents that block the redrive.
     incidents: Vec<String>,
     /// Letters that an import took in, and recognised, before it broke off.
     pub created: u64,
@@ -92,14 +92,14 @@ impl Problem {
             ("unauthorized", _)
                 if !self.hint.as_ref().is_some_and(|hint| hint.starts_with(NO_TOKEN_IN_FORCE)) =>
             {
-                Some("pass one with --token or LAZARET_TOKEN; `lazaret token new` makes one".into())
+                Some("pass --token or LAZARET_TOKEN; create a token with `lazaret token new`".into())
             }
-            ("forbidden", _) => Some("use a token whose role allows this: --token or LAZARET_TOKEN".into()),
+            ("forbidden", _) => Some("use a token with a sufficient role: --token or LAZARET_TOKEN".into()),
             ("count_mismatch", Some(count)) if self.message.contains("of the archive") => {
-                Some(format!("look at them with `lazaret archive ls`, then pass --count {count}"))
+                Some(format!("preview with `lazaret archive ls`, then pass --expect {count}"))
             }
             ("count_mismatch", Some(count)) => {
-                Some(format!("look at them with `lazaret ls`, then pass --expect {count}"))
+                Some(format!("preview with `lazaret ls`, then pass --expect {count}"))
             }
             (_, _) => self.hint.clone(),
         }
@@ -112,8 +112,8 @@ impl Problem {
         let purpose = gate::purpose(&self.code);
         Some(match others.len() {
             0 => format!("{purpose}: {command}"),
-            1 => format!("{purpose}: {command}; the same for {}", others[0]),
-            more => format!("{purpose}: {command}; the same for {more} more: {}", others.join(", ")),
+            1 => format!("{purpose}: {command}; also for {}", others[0]),
+            more => format!("{purpose}: {command}; also for {more} more: {}", others.join(", ")),
         })
     }
 }
@@ -160,7 +160,7 @@ impl Client {
         }
         let http = builder.build().map_err(|error| {
             Failure::failed(format!("cannot prepare the connection: {}", root_cause(&error)))
-                .hint("https needs the root certificates of the system (ca-certificates)")
+                .hint("HTTPS requires the system's root certificates (ca-certificates)")
         })?;
         Ok(Client { http, base })
     }
@@ -287,7 +287,7 @@ fn headers(token: Option<&str>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     if let Some(token) = token {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
-            Failure::misuse("the token has characters that no token has")
+            Failure::misuse("the token contains invalid characters")
                 .hint("a token is lzr_ and 43 letters and digits; check --token or LAZARET_TOKEN")
         })?;
         value.set_sensitive(true);
@@ -297,17 +297,17 @@ fn headers(token: Option<&str>) -> Result<HeaderMap, Failure> {
 }
 
 fn base_url(text: &str) -> Result<Url, Failure> {
-    let example = "write it like http://127.0.0.1:7070 or https://lazaret.example.com";
+    let example = "use an address such as http://127.0.0.1:7070 or https://lazaret.example.com";
     let shown: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     let url: Url = text
         .parse()
-        .map_err(|_| Failure::misuse(format!("`{shown}` is not an address of a server")).hint(example))?;
+        .map_err(|_| Failure::misuse(format!("`{shown}` is not a server address")).hint(example))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Failure::misuse("the address of the server holds a name or password")
-            .hint("give a token with --token or LAZARET_TOKEN instead"));
+        return Err(Failure::misuse("the server address contains a user name or password")
+            .hint("pass a token with --token or LAZARET_TOKEN instead"));
     }
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
-        return Err(Failure::misuse(format!("`{shown}` is not an address of a server")).hint(example));
+        return Err(Failure::misuse(format!("`{shown}` is not a server address")).hint(example));
     }
     Ok(url)
 }
@@ -341,7 +341,7 @@ impl ClientError {
                 Some("is it running, and is --url (LAZARET_URL) right?".into())
             }
             ClientError::Lost { .. } | ClientError::Silent { .. } => {
-                Some("look at the server's log; whether the request took effect is not known".into())
+                Some("check the server log; it is unknown whether the request took effect".into())
             }
             ClientError::Foreign { .. } => {
                 Some("is --url (LAZARET_URL) the address of a Lazaret server?".into())
@@ -374,16 +374,16 @@ impl fmt::Display for ClientError {
                 write!(f, "cannot reach the server at {}: {}", origin(url), root_cause(source))
             }
             ClientError::Lost { url, source } if source.is_timeout() => {
-                write!(f, "the server at {} did not answer in time", origin(url))
+                write!(f, "the server at {} timed out", origin(url))
             }
             ClientError::Lost { url, .. } => {
                 write!(f, "lost the connection to the server at {}", origin(url))
             }
             ClientError::Silent { url, waited } => {
-                write!(f, "the server at {} said nothing for {} s", origin(url), waited.as_secs())
+                write!(f, "no data from the server at {} for {} s", origin(url), waited.as_secs())
             }
             ClientError::Foreign { url } => {
-                write!(f, "what answers at {} does not speak Lazaret's API", origin(url))
+                write!(f, "{} is not a Lazaret server", origin(url))
             }
             ClientError::Refused(problem) => f.write_str(&problem.message),
         }
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn a_shut_gate_is_told_with_the_command_that_opens_it() {
         let body = r#"{"code":"rca_required","detail":"d","hint":"POST …","incidents":[{"id":"a","url":"u"},{"id":"b"}]}"#;
-        let hint = "write down why it happened: lazaret incident diagnose a; the same for b";
+        let hint = "save the root cause: lazaret incident diagnose a; also for b";
         assert_eq!(refused(409, body).hint().as_deref(), Some(hint));
         let without = r#"{"code":"rca_required","detail":"d","hint":"look"}"#;
         assert_eq!(refused(409, without).hint().as_deref(), Some("look"));

@@ -21,7 +21,7 @@ pub struct Draft {
 impl Draft {
     /// Leaves the file where it is and says where that is.
     pub fn keep(self) -> anyhow::Result<PathBuf> {
-        let (_, path) = self.file.keep().context("cannot keep the text that was edited")?;
+        let (_, path) = self.file.keep().context("cannot save the edited text")?;
         Ok(path)
     }
 }
@@ -32,8 +32,8 @@ pub fn edit(text: &str, suffix: &str) -> anyhow::Result<Draft> {
         .prefix("lazaret-")
         .suffix(suffix)
         .tempfile()
-        .context("cannot make a file to edit")?;
-    file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("cannot write the file to edit")?;
+        .context("cannot create a temporary file")?;
+    file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("cannot write the temporary file")?;
     let editor = chosen(std::env::var_os("VISUAL"), std::env::var_os("EDITOR"));
     // By a shell, because people write `code --wait` there; the file is an argument and no part of the script.
     let status = Command::new("sh")
@@ -44,12 +44,12 @@ pub fn edit(text: &str, suffix: &str) -> anyhow::Result<Draft> {
         .status()
         .with_context(|| format!("cannot run the editor `{editor}`"))?;
     if !status.success() {
-        return Err(Failure::failed(format!("the editor `{editor}` failed: nothing was done"))
-            .hint("EDITOR names the editor, such as EDITOR=nano or EDITOR='code --wait'")
+        return Err(Failure::failed(format!("editor `{editor}` failed: nothing was changed"))
+            .hint("set EDITOR, such as EDITOR=nano or EDITOR='code --wait'")
             .into());
     }
     // By its name and not by the file that is open: editors write a new one and put it in the old one's place.
-    let text = std::fs::read_to_string(file.path()).context("cannot read what was edited")?;
+    let text = std::fs::read_to_string(file.path()).context("cannot read the edited file")?;
     Ok(Draft { text, file })
 }
 

@@ -24,7 +24,7 @@ pub fn moment(text: &str, now: Time) -> Result<Time, Failure> {
     let when = read.filter(only_a_time).and_then(|filter| filter.since);
     when.map(|when| when.resolve(now)).ok_or_else(|| {
         Failure::misuse(format!("cannot read the time `{text}`"))
-            .hint("write how long ago, such as 90m, 24h or 7d, or a time such as 2026-01-31T12:00:00Z")
+            .hint("use a duration such as 90m, 24h or 7d, or a time such as 2026-01-31T12:00:00Z")
     })
 }
 

@@ -15,10 +15,10 @@ pub fn command(code: &str, incident: &str) -> Option<String> {
 /// What that command is for.
 pub fn purpose(code: &str) -> &'static str {
     match code {
-        "rca_required" => "write down why it happened",
-        "fix_required" => "name the fix once it is deployed",
-        "decision_required" => "name the decision of an approver",
-        "poison" => "never send its poison pills again",
+        "rca_required" => "save the root cause",
+        "fix_required" => "link the fix once it is deployed",
+        "decision_required" => "record the approver decision",
+        "poison" => "discard the poison pills",
         _ => "",
     }
 }

@@ -44,6 +44,6 @@ fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("cannot start the threads that do the work")?;
+        .context("cannot start worker threads")?;
     runtime.block_on(commands::run(cli, screen))
 }

@@ -21,7 +21,7 @@ pub fn yes(question: &str) -> anyhow::Result<bool> {
 
 /// What a command ends with when the answer was no.
 pub fn not_confirmed() -> Failure {
-    Failure::failed("not confirmed: nothing was done")
+    Failure::failed("not confirmed: nothing was changed")
 }
 
 fn is_yes(typed: &str) -> bool {

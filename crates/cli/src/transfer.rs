@@ -36,13 +36,13 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Foreign => f.write_str("it is not a line of an export"),
-            Fault::Changed => f.write_str("its letter does not fit its hash"),
+            Fault::Foreign => f.write_str("not a line of an export"),
+            Fault::Changed => f.write_str("letter does not match its hash"),
             Fault::WrongEnd { told, came } if told != came => {
-                write!(f, "it ends an export of {told} letters, but {came} came before it")
+                write!(f, "end of an export of {told} letters, but {came} were received")
             }
-            Fault::WrongEnd { .. } => f.write_str("it ends an export of other letters than came before it"),
-            Fault::AfterEnd => f.write_str("it follows the line that is the last"),
+            Fault::WrongEnd { .. } => f.write_str("end of a different export"),
+            Fault::AfterEnd => f.write_str("data after the last line"),
         }
     }
 }

@@ -37,17 +37,17 @@ pub enum Passed {
 /// Why letters do not pass.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum Shut {
-    #[error("the cause is not written down")]
+    #[error("RCA required")]
     RcaRequired,
-    #[error("the incident came back after its fix: the analysis has to be written anew")]
+    #[error("RCA revision required: the incident regressed after its fix")]
     Regressed,
-    #[error("no fix is named")]
+    #[error("fix required")]
     FixRequired,
-    #[error("a business error needs the decision of an approver")]
+    #[error("approver decision required: business error")]
     DecisionRequired,
-    #[error("they are poison pills, which would fail again whenever they are sent")]
+    #[error("poison pill: fails again whenever it is sent")]
     Poison,
-    #[error("they died after the fix, so it was not the fix for them")]
+    #[error("RCA revision required: died after the fix")]
     DiedAfterFix,
 }
 
@@ -116,25 +116,19 @@ impl Shut {
     pub const fn hint(self) -> &'static str {
         match self {
             Shut::RcaRequired => {
-                "write it down: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca"
+                "save the root cause: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca; then link the fix"
             }
-            Shut::Regressed => {
-                "find out what else is wrong and revise the analysis: `lazaret incident diagnose`, or POST \
-                 /api/v1/incidents/{id}/rca; then name the new fix"
+            Shut::Regressed | Shut::DiedAfterFix => {
+                "revise the RCA: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca; then link the new fix"
             }
             Shut::FixRequired => {
-                "deploy the fix and name it: `lazaret incident fix`, or POST /api/v1/incidents/{id}/fix"
+                "deploy the fix and link it: `lazaret incident fix`, or POST /api/v1/incidents/{id}/fix"
             }
             Shut::DecisionRequired => {
-                "ask for the decision; whoever may approve names it: `lazaret incident fix --decision`, or POST \
-                 /api/v1/incidents/{id}/fix"
+                "an approver records the decision: `lazaret incident fix --decision`, or POST /api/v1/incidents/{id}/fix"
             }
             Shut::Poison => {
-                "discard them: `lazaret discard`; if they are none, say so in the analysis by another category"
-            }
-            Shut::DiedAfterFix => {
-                "revise the analysis: `lazaret incident diagnose`, or POST /api/v1/incidents/{id}/rca; then name the \
-                 new fix"
+                "discard them: `lazaret discard`; if they are not poison pills, change the RCA category"
             }
         }
     }

@@ -98,11 +98,11 @@ pub enum AgainstFix {
 /// A step that the state of an incident does not allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unmoved {
-    #[error("the fix can be named once the cause is written down")]
+    #[error("RCA required: save the root cause before the fix")]
     NotDiagnosed,
-    #[error("it came back after its fix; the analysis has to be written anew before another fix is named")]
+    #[error("RCA revision required: the incident regressed after its fix")]
     Regressed,
-    #[error("letters of it still wait or are under way")]
+    #[error("letters are still pending or in flight")]
     LettersLeft,
 }
 

@@ -68,9 +68,9 @@ impl FixKind {
 pub enum BadRca {
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
-    #[error("`{0}` has {1} characters; at most {2} are taken")]
+    #[error("`{0}` has {1} characters; the maximum is {2}")]
     TooLong(&'static str, usize, usize),
-    #[error("`fixedAt` lies in the future; name the fix once it is deployed")]
+    #[error("`fixedAt` is in the future; link the fix once it is deployed")]
     NotYet,
 }
 

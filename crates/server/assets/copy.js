@@ -27,7 +27,7 @@ export async function copy(text) {
 export async function copyWith(shown, text) {
   const done = await copy(text);
   shown.classList.toggle("done", done);
-  say(done ? "Copied." : "This browser did not let us copy.");
+  say(done ? "Copied." : "Copy failed.");
   setTimeout(() => shown.classList.remove("done"), DONE_MS);
 }
 

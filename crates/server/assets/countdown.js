@@ -17,8 +17,8 @@ function begin(form, submitter) {
   const seconds = Number(wait(form, submitter)) || 5;
   const what = (submitter?.textContent || "Sending").trim();
   const left = make("span", {}, `${what} in ${seconds} s`);
-  const cancel = button("Take it back", "", () => end(form));
-  const now = button("Now", "", () => send(form, submitter));
+  const cancel = button("Undo", "", () => end(form));
+  const now = button("Confirm now", "", () => send(form, submitter));
   const note = make("p", { class: "countdown" }, left, " ", cancel, " ", now);
   const endAt = Date.now() + seconds * 1000;
   const tick = setInterval(() => {
@@ -35,14 +35,14 @@ function begin(form, submitter) {
   });
   (submitter ?? form.lastElementChild).after(note);
   cancel.focus();
-  say(`${what} in ${seconds} seconds, unless you take it back.`);
+  say(`${what} in ${seconds} seconds. Undo to cancel.`);
 }
 
 function end(form) {
   const submitter = waiting.get(form)();
   waiting.delete(form);
   submitter?.focus();
-  say("Taken back: nothing was sent.");
+  say("Undone: nothing was sent.");
 }
 
 function send(form, submitter) {

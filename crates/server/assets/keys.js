@@ -10,15 +10,15 @@ const WAIT_MS = 1500;
 const isOn = () => localStorage.getItem(SWITCH) !== "off";
 
 const HELP = [
-  ["?", "this help"],
-  ["/", "the filter"],
-  ["Ctrl K", "go to, do or search anything"],
-  ["j / k", "next, previous row"],
-  ["o / Enter", "open it"],
-  ["x", "select it"],
+  ["?", "keyboard shortcuts"],
+  ["/", "focus filter"],
+  ["Ctrl K", "command palette"],
+  ["j / k", "next / previous row"],
+  ["o / Enter", "open row"],
+  ["x", "select row"],
   ["r", "redrive"],
-  ["p", "pause live updates, or go on"],
-  ["Escape", "close what is open"],
+  ["p", "pause / resume live updates"],
+  ["Escape", "close panel or dialog"],
 ];
 
 const places = () => all(".rail nav a[data-key]");
@@ -68,8 +68,8 @@ function redrive() {
   // Letters that were chosen are meant, rather than the one that is open beside them.
   const chosen = actions.find((one) => !one.disabled && one.closest("section.chosen"));
   const action = chosen ?? actions.find((one) => !one.disabled) ?? actions[0];
-  if (!action) tell("There is nothing to redrive on this page.");
-  else if (action.disabled) tell(why(action) ?? "This cannot be redriven now.");
+  if (!action) tell("No redrive action on this page.");
+  else if (action.disabled) tell(why(action) ?? "Redrive not available.");
   else if (action.matches("a")) action.click();
   else {
     // What sends letters is never done by one key.
@@ -120,8 +120,8 @@ export function help() {
     const lines = [...HELP, ...places().map((place) => [`g ${place.dataset.key}`, place.querySelector("span").textContent])];
     const close = button("Close", "primary", () => dialog.close());
     dialog = make("dialog", { class: "help", "aria-labelledby": "help-title" });
-    dialog.append(make("h2", { id: "help-title" }, "Keyboard"), make("dl", {}, ...lines.flatMap(line)));
-    dialog.append(make("div", { class: "row" }, close, make("a", { href: "/settings" }, "Switch single keys off")));
+    dialog.append(make("h2", { id: "help-title" }, "Keyboard shortcuts"), make("dl", {}, ...lines.flatMap(line)));
+    dialog.append(make("div", { class: "row" }, close, make("a", { href: "/settings" }, "Disable shortcuts")));
     // A press beside the dialog closes it.
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     document.body.append(dialog);
@@ -136,10 +136,10 @@ function addSwitch(holder) {
   box.addEventListener("change", () => {
     if (box.checked) localStorage.removeItem(SWITCH);
     else localStorage.setItem(SWITCH, "off");
-    say(box.checked ? "Single keys are on." : "Single keys are off.");
+    say(box.checked ? "Keyboard shortcuts on." : "Keyboard shortcuts off.");
   });
-  const label = make("label", { class: "check" }, box, "Single keys act (j, k, x, …), in this browser");
-  holder.replaceChildren(label, button("Show every key", "", help));
+  const label = make("label", { class: "check" }, box, "Keyboard shortcuts (j, k, x, …) in this browser");
+  holder.replaceChildren(label, button("Show shortcuts", "", help));
   holder.hidden = false;
 }
 

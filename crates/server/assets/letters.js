@@ -24,16 +24,16 @@ function label(action, count) {
 const meant = () => matching?.querySelector("h2").textContent.trim().replace(/^All/, "all") ?? "";
 
 const choose = button("", "", () => mean(true));
-const offer = make("p", { class: "row offer" }, make("span", {}, "Every letter on this page is chosen."), choose);
-const only = button("Only this page", "", () => mean(false));
-const back = make("p", { class: "row offer" }, make("span", {}, "Everything that matches is meant, not only this page."), only);
+const offer = make("p", { class: "row offer" }, make("span", {}, "All letters on this page are selected."), choose);
+const only = button("Select this page only", "", () => mean(false));
+const back = make("p", { class: "row offer" }, make("span", {}, "All matching letters are selected."), only);
 
 function mean(all) {
   everything = all;
   tell();
   const shown = all ? matching : bulk.closest("section");
   shown.scrollIntoView({ block: "nearest" });
-  say(all ? `${matching.querySelector("h2").textContent.trim()} are meant.` : "Only this page is meant.");
+  say(all ? `${matching.querySelector("h2").textContent.trim()} selected.` : "This page selected.");
 }
 
 /** Shows what is chosen, wherever it shows. */
@@ -60,7 +60,7 @@ function tell() {
   section.hidden = everything || here.length === 0;
   // Only one of the two cards is there at a time, once something is chosen: nobody acts on more than they mean.
   if (matching) matching.hidden = here.length === 0 || (chosen > 0 && !everything);
-  choose.textContent = `Choose ${meant()}`;
+  choose.textContent = `Select ${meant()}`;
   offer.hidden = !whole || everything || !document.querySelector(".pages a");
   back.hidden = !everything;
 }
@@ -68,7 +68,7 @@ function tell() {
 function equip() {
   const head = table()?.querySelector("thead th");
   if (!head || head.querySelector("[data-check-all]")) return;
-  head.append(make("input", { type: "checkbox", "data-check-all": "", "aria-label": "Choose every letter on this page" }));
+  head.append(make("input", { type: "checkbox", "data-check-all": "", "aria-label": "Select all letters on this page" }));
 }
 
 document.addEventListener("click", (event) => {

@@ -136,7 +136,7 @@ async function refresh(address, free, isFree) {
 function signedOut() {
   ended = true;
   const here = encodeURIComponent(location.pathname + location.search);
-  away.replaceChildren("You are signed out. ", make("a", { href: `/sign-in?next=${here}` }, "Sign in"));
+  away.replaceChildren("Signed out. ", make("a", { href: `/sign-in?next=${here}` }, "Sign in"));
   away.hidden = false;
 }
 
@@ -150,7 +150,7 @@ function head(page) {
 
 const count = make("span");
 const bar = make("p", { class: "news", "aria-live": "polite" }, count, " · ", button("show", "link", () => update(true)));
-const away = make("p", { class: "news bad", role: "status" }, "Connection lost, trying again");
+const away = make("p", { class: "news bad", role: "status" }, "Connection lost, reconnecting");
 bar.hidden = away.hidden = true;
 corner.append(bar, away);
 let newsAt = 0;
@@ -188,7 +188,7 @@ function addPause() {
     title.replaceWith(place);
     place.append(title);
   }
-  pause.title = "Hold the page as it is, or let it change again (p)";
+  pause.title = "Pause or resume live updates (p)";
   pause.setAttribute("aria-keyshortcuts", "p");
   place.append(pause);
 }
@@ -210,7 +210,7 @@ if (parts().length > 0) {
   onState((state) => {
     if (ended) return;
     if (state === "signed out") return signedOut();
-    away.textContent = state === "full" ? "Too many listen already; the page is looked at again every 30 seconds" : "Connection lost, trying again";
+    away.textContent = state === "full" ? "Too many live connections; refreshing every 30 seconds" : "Connection lost, reconnecting";
     away.hidden = state === "there";
     heard = state !== "full";
   });

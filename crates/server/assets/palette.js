@@ -47,9 +47,9 @@ function look() {
   const typed = input.value.trim();
   const id = typed.match(ID)?.[0].toLowerCase();
   if (id) {
-    box.show([{ label: `Looking for ${id}` }], 0);
+    box.show([{ label: `Searching for ${id}` }], 0);
     byId(id).then((found) => {
-      const none = [{ label: `Nothing here has the id ${id}` }];
+      const none = [{ label: `No match for id ${id}` }];
       if (mine === asked) box.show(found.length > 0 ? found : none, 0);
     });
     return;
@@ -62,8 +62,8 @@ function look() {
 }
 
 function build() {
-  input = make("input", { type: "text", "aria-label": "Go to, do or search", placeholder: "Go to, do, paste an id, or search letters", spellcheck: "false" });
-  const list = make("ul", { id: "palette-options", class: "options", "aria-label": "What can be done" });
+  input = make("input", { type: "text", "aria-label": "Command palette", placeholder: "Go to page, run action, paste an id, or search letters", spellcheck: "false" });
+  const list = make("ul", { id: "palette-options", class: "options", "aria-label": "Commands" });
   dialog = make("dialog", { class: "palette", "aria-label": "Command palette" }, input, list);
   document.body.append(dialog);
   box = combobox(input, list, (item) => {

@@ -19,7 +19,7 @@ function fill(page, address) {
   if (!letter) throw new Error("no letter there");
   const close = button("Close", "", () => shut(true));
   close.title = "Close (Escape)";
-  const bar = make("div", { class: "row panel-bar" }, make("a", { href: address }, "Open as a page"), close);
+  const bar = make("div", { class: "row panel-bar" }, make("a", { href: address }, "Open page"), close);
   const told = all("main > .notice, main > .trouble", page);
   panel.replaceChildren(bar, ...[...told, letter].map((part) => document.importNode(part, true)));
   panel.dataset.source = address;
@@ -34,7 +34,7 @@ async function show(id, address = `/letters/${id}`) {
     const page = await load(address);
     if (open !== id) return;
     fill(page, address);
-    say(`${panel.querySelector("h1")?.textContent.trim() ?? "The letter"}, opened beside the list.`);
+    say(`${panel.querySelector("h1")?.textContent.trim() ?? "The letter"}opened beside the list.`);
   } catch {
     // What cannot be shown here can be shown, or said, there.
     if (open === id) location.assign(address);

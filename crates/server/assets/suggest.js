@@ -14,18 +14,18 @@ const KEYS = [
   ["code", true, "503"],
   ["status", true, "pending"],
   ["source", true, "orders"],
-  ["incident", false, "an id"],
+  ["incident", false, "incident id"],
   ["subscriber", true, ""],
   ["aggregate", true, ""],
   ["tenant", true, ""],
-  ["event", false, "an event's id"],
+  ["event", false, "event id"],
   ["held", false, "yes or no", ["yes", "no"]],
   ["since", false, "2h or 2026-11-15T03:00:00Z", ["1h", "24h", "7d"]],
   ["until", false, "30m or 2026-11-15T03:00:00Z", ["1h", "24h", "7d"]],
   ["age", false, "2h..1d", ["<1h", "<24h", "1d..7d", ">7d"]],
   ["retries", false, ">3"],
-  ["body", false, "words inside"],
-  ["contains", false, "a text inside"],
+  ["body", false, "words"],
+  ["contains", false, "substring"],
   ["path", false, "$.total>100"],
 ];
 
@@ -105,7 +105,7 @@ if (input) {
 const plan = document.querySelector("form[data-counted]");
 const press = plan?.querySelector("button.primary:not([disabled])");
 if (input && press) {
-  const told = make("span", { class: "why" }, "The filter was changed: count it first.");
+  const told = make("span", { class: "why" }, "Filter changed: count letters first.");
   told.hidden = true;
   press.after(told);
   input.addEventListener("input", () => {

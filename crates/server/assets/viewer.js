@@ -65,7 +65,7 @@ function equip(viewer) {
   const folds = () => all("details", viewer);
   const foldAll = (open) => folds().forEach((fold) => (fold.open = open || fold.parentElement === viewer));
   bar.role = "group";
-  bar.ariaLabel = "Look into the body";
+  bar.ariaLabel = "Body tools";
   const shown = make("code", { class: "path" });
   const copyPath = button("Copy path", "small", () => copyWith(copyPath, shown.textContent));
   copyPath.hidden = true;
@@ -83,7 +83,7 @@ function equip(viewer) {
     bar.append(copyBody);
   }
 
-  const search = make("input", { type: "search", "aria-label": "Search in the body", placeholder: "Search in the body" });
+  const search = make("input", { type: "search", "aria-label": "Search body", placeholder: "Search body" });
   const told = make("span", { class: "quiet", role: "status" });
   let found = [];
   let at = -1;

@@ -471,7 +471,7 @@ impl Access {
 }
 
 /// How the hint of a 401 begins while nobody could have a token; the rest says how the first one is made.
-pub const NO_TOKEN_IN_FORCE: &str = "no token is in force";
+pub const NO_TOKEN_IN_FORCE: &str = "no token exists";
 
 /// Who makes tokens on the server's own machine, as the audit log names them.
 pub(crate) const COMMAND_LINE: &str = "command line";

@@ -40,7 +40,7 @@ pub use lazaret_store::job::SOURCE;
 /// Why a job was left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDone {
-    #[error("job {0} does not exist")]
+    #[error("job {0} not found")]
     Unknown(String),
     #[error("job {job}: {refused}")]
     State { job: JobId, refused: JobRefused },
@@ -51,13 +51,13 @@ pub enum NotDone {
         cause: NotHolder,
     },
     /// Its dead letter was pushed out by a limit, and the job with it.
-    #[error("job {job} does not exist: its dead letter {letter} is archived")]
+    #[error("job {job} not found: its dead letter {letter} is archived")]
     Archived { job: JobId, letter: LetterId },
-    #[error("the id {0} is taken, by a job or by its dead letter")]
+    #[error("id {0} is in use by a job or its dead letter")]
     Duplicate(JobId),
     #[error("job {0} is not in the dead letter")]
     NotDead(String),
-    #[error("job {0} is on hold, and nothing removes its dead letter until it is released")]
+    #[error("job {0} is held: release the hold before removing its dead letter")]
     Held(JobId),
     /// The gate is shut for these incidents.
     #[error("{}", shut_text(.0))]
@@ -67,7 +67,7 @@ pub enum NotDone {
     /// The job's letter stands in the way.
     #[error(transparent)]
     Letter(#[from] Refused),
-    #[error("job {0} is being changed by too many at once")]
+    #[error("too many concurrent changes of job {0}")]
     Contended(JobId),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,8 +75,8 @@ pub enum NotDone {
 
 fn shut_text(incidents: &[ShutIncident]) -> String {
     match incidents.first() {
-        Some(first) => format!("a retry is refused: {}", first.shut),
-        None => "a retry is refused".to_owned(),
+        Some(first) => format!("redrive blocked: {}", first.shut),
+        None => "redrive blocked".to_owned(),
     }
 }
 

@@ -136,8 +136,8 @@ fn refused_version(headers: &HeaderMap) -> Option<Problem> {
     let asked = headers.get(VERSION_HEADER)?.to_str().unwrap_or("?").trim();
     let major = asked.split('.').next().unwrap_or_default();
     (major != "1").then(|| {
-        Problem::new(Code::Unsupported, format!("version `{}` is not spoken here", shown(asked)))
-            .hint("send OJS-Version: 1.0, or leave it out")
+        Problem::new(Code::Unsupported, format!("unsupported version `{}`", shown(asked)))
+            .hint("send OJS-Version: 1.0, or omit it")
     })
 }
 
@@ -158,8 +158,8 @@ impl<T: Serialize> IntoResponse for Answer<T> {
         match serde_json::to_string(&self.1) {
             Ok(text) => json_response(self.0, text),
             Err(error) => {
-                tracing::error!(%error, "an answer could not be written");
-                Problem::new(Code::Internal, "the answer could not be written").into_response()
+                tracing::error!(%error, "response could not be serialised");
+                Problem::new(Code::Internal, "response could not be serialised").into_response()
             }
         }
     }
@@ -187,7 +187,7 @@ impl FromRequest<Arc<App>> for Text {
             let given = given.to_str().unwrap_or("?");
             let name = given.split(';').next().unwrap_or_default().trim();
             if ![MEDIA_TYPE, "application/json"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
-                let message = format!("a body of type `{}` is not taken", shown(given));
+                let message = format!("unsupported content type `{}`", shown(given));
                 return Err(
                     Problem::new(Code::InvalidRequest, message).hint("send Content-Type: application/json")
                 );
@@ -195,7 +195,7 @@ impl FromRequest<Arc<App>> for Text {
         }
         String::from_utf8(bytes.into())
             .map(Text)
-            .map_err(|_| Problem::new(Code::InvalidPayload, "the body is not UTF-8 text"))
+            .map_err(|_| Problem::new(Code::InvalidPayload, "body is not UTF-8"))
     }
 }
 
@@ -242,8 +242,8 @@ fn job_value(job: &Job) -> Result<Box<RawValue>, Problem> {
 
 fn raw(text: String) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(text).map_err(|error| {
-        tracing::error!(%error, "what is stored of a job is not JSON");
-        Problem::new(Code::Internal, "the store holds something that cannot be")
+        tracing::error!(%error, "stored job is not JSON");
+        Problem::new(Code::Internal, "store contains invalid data")
     })
 }
 

@@ -119,21 +119,21 @@ pub enum Received {
 /// Why nothing was put back, by what the caller can do.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRedriven {
-    #[error("redrive {0} does not exist")]
+    #[error("redrive {0} not found")]
     Unknown(RedriveId),
-    #[error("letter {0} does not exist")]
+    #[error("letter {0} not found")]
     UnknownLetter(LetterId),
-    #[error("a redrive needs a filter; all letters go only if their number is stated")]
+    #[error("filter required; to redrive all letters state their count")]
     FilterRequired,
     /// The field and what is wrong with it.
     #[error("{field}: {problem}")]
     BadOption { field: &'static str, problem: String },
-    #[error("there are {count} letters, not {expected}; nothing was sent")]
+    #[error("{count} letters match, expected {expected}; nothing was sent")]
     CountMismatch { count: u64, expected: u64 },
     /// Narrow the filter.
     #[error("{0}")]
     TooLarge(String),
-    #[error("redrive {id} is {state}, which does not allow this")]
+    #[error("not allowed: redrive {id} is {state}")]
     State { id: RedriveId, state: RunState },
     /// The letter's state stands in the way.
     #[error(transparent)]
@@ -149,19 +149,16 @@ pub enum NotRedriven {
     BodyMissing(LetterId, String),
     #[error("redrive {id} was planned more than {hours} hours ago", id = .0, hours = limits::PLAN_AGE_MS_MAX / 3_600_000)]
     PlanExpired(RedriveId),
-    #[error(
-        "a reason of at least {} characters is needed to pass the gate by force",
-        limits::BREAK_GLASS_CHARS_MIN
-    )]
+    #[error("emergency override requires a reason of at least {} characters", limits::BREAK_GLASS_CHARS_MIN)]
     GlassReason,
-    #[error("only an administrator passes the gate by force")]
+    #[error("emergency override requires the role admin")]
     GlassForbidden,
-    #[error("letter {0} is not one of which nobody knows whether it was sent")]
+    #[error("letter {0} does not have an unknown outcome")]
     NotUnknown(LetterId),
     /// The edit cannot be sent.
     #[error("{0}")]
     BadEdit(String),
-    #[error("letter {0} belongs to a job, whose worker says by ack or nack what became of it")]
+    #[error("letter {0} belongs to a job: its outcome is the worker's ack or nack")]
     NotByReceipt(LetterId),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -179,7 +176,7 @@ fn ourselves() -> Actor {
 
 fn first_shut(incidents: &[ShutIncident]) -> String {
     match incidents {
-        [] => "the gate is shut".to_owned(),
+        [] => "redrive blocked".to_owned(),
         [one] => format!("incident {}: {}", one.incident, one.shut),
         [first, ..] => {
             format!("incident {} and {} more: {}", first.incident, incidents.len() - 1, first.shut)

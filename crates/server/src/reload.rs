@@ -115,11 +115,11 @@ pub async fn reload(live: &Live, reloading: &Reloading) {
         Ok(Ok(config)) => config,
         Ok(Err(error)) => {
             let problems = error.to_string().replace('\n', "; ");
-            tracing::error!("the configuration was not reloaded and the old one stays in force: {problems}");
+            tracing::error!("configuration not reloaded, the old one stays in effect: {problems}");
             return;
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration was not reloaded and the old one stays in force");
+            tracing::error!(%error, "configuration not reloaded, the old one stays in effect");
             return;
         }
     };
@@ -137,17 +137,17 @@ fn log(changes: &[Change]) {
     for change in changes.iter().filter(|change| change.needs_restart) {
         let Change { key, old, new, .. } = change;
         if key == "store" {
-            tracing::warn!(key, "store was changed, which needs a restart; the old one stays in use");
+            tracing::warn!(key, "store changed: requires a restart");
         } else {
-            tracing::warn!(key, old, new, "{key} was changed from {old} to {new}, which needs a restart");
+            tracing::warn!(key, old, new, "{key} changed from {old} to {new}: requires a restart");
         }
     }
     let taken: Vec<&str> =
         changes.iter().filter(|change| !change.needs_restart).map(|change| change.key.as_str()).collect();
     let changed = taken.join(", ");
     match taken.len() {
-        0 => tracing::info!("the configuration was reloaded: nothing that can change has changed"),
-        _ => tracing::info!(changed, "the configuration was reloaded: {changed} changed"),
+        0 => tracing::info!("configuration reloaded: no changes"),
+        _ => tracing::info!(changed, "configuration reloaded: {changed} changed"),
     }
 }
 

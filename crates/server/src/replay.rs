@@ -92,7 +92,7 @@ impl Need {
 fn blocked(need: Need, rule: &ReplayRule) -> Option<&'static str> {
     match (need, &rule.cause) {
         (Need::Nothing, _) | (Need::Cause, Some(_)) => None,
-        (Need::Cause, None) => Some("governance is required for jobs, and the rule names no cause"),
+        (Need::Cause, None) => Some("jobs.governance is required and the rule has no cause"),
     }
 }
 
@@ -137,7 +137,7 @@ pub async fn tick(app: &App) -> Result<Progress, StoreError> {
             Ok(Progress::More) => return Ok(Progress::More),
             Ok(Progress::Idle) => {}
             Err(error) => {
-                tracing::warn!(rule = name, error = %error, "replay rule {name} could not go on, trying again");
+                tracing::warn!(rule = name, error = %error, "replay rule {name} failed, retrying");
             }
         }
     }
@@ -165,7 +165,7 @@ async fn replay(app: &App, rule: &ReplayRule) -> Result<Progress, StoreError> {
     let done = outcomes.iter().filter(|outcome| **outcome == Replayed::Done).count();
     if done > 0 {
         let name = rule.name.as_str();
-        tracing::info!(rule = name, letters = done, "replay rule {name} put {done} letters back");
+        tracing::info!(rule = name, letters = done, "replay rule {name} replayed {done} letters");
     }
     Ok(if full && done > 0 { Progress::More } else { Progress::Idle })
 }
@@ -180,7 +180,7 @@ fn tell_refused(rule: &ReplayRule, outcomes: &[Replayed]) {
     }
     let name = rule.name.as_str();
     for (shut, letters) in refused {
-        tracing::info!(rule = name, letters, "replay rule {name} leaves {letters} letters: {shut}");
+        tracing::info!(rule = name, letters, "replay rule {name} skipped {letters} letters: {shut}");
     }
 }
 

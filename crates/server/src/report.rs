@@ -43,8 +43,7 @@ pub struct Door<'a> {
 /// Reads one entry.
 pub fn read_entry(text: &str, door: Door<'_>) -> Result<Captured, Refusal> {
     if text.len() > door.entry_bytes_max {
-        let message =
-            format!("the entry has {} bytes, at most {} are taken", text.len(), door.entry_bytes_max);
+        let message = format!("the entry has {} bytes, the maximum is {}", text.len(), door.entry_bytes_max);
         return Err(Refusal { code: "too_large", field: None, message, event_id: None });
     }
     let object: RawObject<'_> = serde_json::from_str(text).map_err(|error| Refusal {
@@ -55,11 +54,7 @@ pub fn read_entry(text: &str, door: Door<'_>) -> Result<Captured, Refusal> {
     })?;
     let entry = sort_fields(object)?;
     let event = entry.original_event.ok_or_else(|| {
-        Refusal::new(
-            "missing_field",
-            "originalEvent",
-            "originalEvent is missing: it is what will be put back",
-        )
+        Refusal::new("missing_field", "originalEvent", "originalEvent is missing: redrives send it")
     })?;
     let told = read_event(event)?;
     let event_id = match string(entry.event_id, "eventId")?.or_else(|| told.event_id.clone()) {
@@ -70,8 +65,7 @@ pub fn read_entry(text: &str, door: Door<'_>) -> Result<Captured, Refusal> {
         }
         Some(id) => id,
         None => {
-            let message =
-                "neither eventId nor originalEvent.eventId is given: without it a repetition cannot be told";
+            let message = "eventId or originalEvent.eventId required: it identifies duplicates";
             return Err(Refusal::new("missing_field", "eventId", message));
         }
     };
@@ -246,7 +240,7 @@ fn read_history(raw: Option<&RawValue>) -> Result<Vec<Attempt>, Refusal> {
         serde_json::from_str(raw.get()).map_err(|_| wrong(raw, "retryHistory", "a list of attempts"))?;
     if items.len() > limits::ATTEMPTS_MAX {
         let message =
-            format!("retryHistory has {} attempts, at most {} are taken", items.len(), limits::ATTEMPTS_MAX);
+            format!("retryHistory has {} attempts, the maximum is {}", items.len(), limits::ATTEMPTS_MAX);
         return Err(Refusal::new("too_large", "retryHistory", message));
     }
     items.iter().enumerate().map(|(at, raw)| read_attempt(raw, &format!("retryHistory[{at}]"))).collect()
@@ -351,8 +345,7 @@ fn time(raw: Option<&RawValue>, field: &str) -> Result<Option<Time>, Refusal> {
 
 fn count(raw: &RawValue, field: &str) -> Result<u32, Refusal> {
     serde_json::from_str(raw.get()).map_err(|_| {
-        let message =
-            format!("{field} must be a whole number from 0 to {}, got {}", u32::MAX, shown(raw.get()));
+        let message = format!("{field} must be an integer from 0 to {}, got {}", u32::MAX, shown(raw.get()));
         Refusal::new("bad_field", field, message)
     })
 }

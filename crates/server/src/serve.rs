@@ -91,7 +91,8 @@ impl ServeError {
                 "is another server there? choose another address with --listen, or port 0 for any".into(),
             ),
             ServeError::Unguarded { .. } => Some(
-                "make a token first: lazaret token new --name me --role admin; or listen on 127.0.0.1".into(),
+                "create a token first: lazaret token new --name me --role admin; or listen on 127.0.0.1"
+                    .into(),
             ),
             ServeError::Source { name, .. } => {
                 Some(format!("repair [sources.{name}], or make the table with `lazaret outbox init {name}`"))

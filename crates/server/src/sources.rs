@@ -191,7 +191,7 @@ fn relay(
         relay.map(|relay| Arc::new(relay.with_tries(Arc::new(tries)))).map_err(|error| error.to_string())
     });
     if let Err(why) = &made {
-        tracing::error!(source = name, "the relay of {name} cannot work: {why}");
+        tracing::error!(source = name, "relay of {name} cannot start: {why}");
     }
     Some(made)
 }

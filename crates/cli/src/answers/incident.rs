@@ -181,7 +181,7 @@ pub struct Similar {
     pub likeness: f64,
 }
 
-/// One line; steps in which nothing moved may be left out.
+/// One line; steps without changes may be omitted.
 #[derive(Deserialize, Debug)]
 pub struct Series {
     pub step: String,

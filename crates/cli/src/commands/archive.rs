@@ -15,19 +15,19 @@ use crate::output::Screen;
 
 #[derive(Subcommand, Debug)]
 pub enum ArchiveCommand {
-    /// List letters of the archive, the last removed first
+    /// List archived letters, last removed first
     #[command(after_help = ls::EXAMPLES)]
     Ls(ls::LsArgs),
-    /// Show one letter of the archive whole, as it was when it went
+    /// Show an archived letter
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
-    /// Bring letters back, in the state they had
+    /// Restore letters in their previous state
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
-    /// Read the files and check that they are what was written; exit code 1 when one is not
+    /// Verify the integrity of archive files; exit code 1 on a damaged file
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
-    /// List the files, and what waits for one
+    /// List archive files and queued letters
     #[command(after_help = files::EXAMPLES)]
     Files(files::FilesArgs),
 }

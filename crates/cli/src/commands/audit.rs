@@ -17,12 +17,12 @@ Examples:
   lazaret audit --limit 200
   lazaret audit --letter 019a8b1c-7e00-7000-8000-000000000000
   lazaret audit --actor anna --action discard
-  lazaret audit verify                          whether it is as it was written
+  lazaret audit verify                          verify integrity
   lazaret audit --json | jq -r '.items[] | [.at, .actor, .action, .reason] | @tsv'";
 
 #[derive(Subcommand, Debug)]
 enum AuditCommand {
-    /// Check that no entry was changed, removed or put in between; exit code 1 when one was
+    /// Verify that no entry was changed, removed or inserted; exit code 1 on a fault
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
 }
@@ -33,7 +33,7 @@ pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
 
-    /// Entries to show
+    /// Number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
 
@@ -41,23 +41,23 @@ pub struct AuditArgs {
     #[arg(long, value_name = "POSITION")]
     before: Option<u64>,
 
-    /// Entries about this letter alone; decisions on many at once name a filter instead
+    /// Entries of this letter; bulk actions are logged with their filter instead
     #[arg(long, value_name = "ID")]
     letter: Option<String>,
 
-    /// Entries about this incident alone
+    /// Entries of this incident
     #[arg(long, value_name = "ID")]
     incident: Option<String>,
 
-    /// Entries about this redrive alone
+    /// Entries of this redrive
     #[arg(long, value_name = "ID")]
     redrive: Option<String>,
 
-    /// What this person or program did, by its whole name
+    /// Entries by this actor, exact name
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 
-    /// Acts of this kind alone, such as discard or letter.revealed
+    /// Entries with this action, such as discard or letter.revealed
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
 }
@@ -92,7 +92,7 @@ pub async fn run(
     let page: AuditPage = answer.read()?;
     if page.items.is_empty() {
         let is_narrow = wanted.clone().next().is_some();
-        screen.note(if is_narrow { "no entry is about that" } else { "nobody has decided anything yet" });
+        screen.note(if is_narrow { "no matching entries" } else { "no entries yet" });
         return Ok(Outcome::Done);
     }
     screen.table(&table(&page.items))?;
@@ -110,7 +110,7 @@ fn table(entries: &[AuditEntry]) -> Table {
         Column::whole("ROLE").left_out(1),
         Column::whole("ACTION"),
         Column::number("LETTERS"),
-        Column::cut("WHICH"),
+        Column::cut("OBJECT"),
         Column::cut("REASON"),
     ]);
     for entry in entries {

@@ -16,17 +16,17 @@ use crate::output::{Format, Paint, Screen, escape, moment};
 
 #[derive(Subcommand, Debug)]
 pub enum JetStreamCommand {
-    /// Create streams, consumers and retry policies as configured, and show what changed
+    /// Create streams, consumers and retry policies as configured, and show changes
     #[command(after_help = APPLY_JETSTREAM)]
     Apply(ApplyArgs),
 }
 
 #[derive(Subcommand, Debug)]
 pub enum RabbitMqCommand {
-    /// Create the queues of a source as configured, and show what changed
+    /// Create the queues of a source as configured, and show changes
     #[command(after_help = APPLY_RABBITMQ)]
     Apply(ApplyArgs),
-    /// List queues that hold dead letters, with depth and rates, and the configuration that captures them
+    /// List dead-letter queues with depth, rates and the configuration to capture them
     #[command(after_help = DISCOVER)]
     Discover(DiscoverArgs),
 }
@@ -34,28 +34,28 @@ pub enum RabbitMqCommand {
 const APPLY_JETSTREAM: &str = "\
 Examples:
   lazaret jetstream apply nats --dry-run    show what differs from [sources.nats] in lazaret.toml
-  lazaret jetstream apply nats              make it so
+  lazaret jetstream apply nats              apply the changes
 
-Ends with status 1 if something cannot be made as configured.";
+Exit code 1 if a difference cannot be applied.";
 
 const APPLY_RABBITMQ: &str = "\
 Examples:
   lazaret rabbitmq apply shop --dry-run     show what differs from [sources.shop] in lazaret.toml
-  lazaret rabbitmq apply shop               make it so
+  lazaret rabbitmq apply shop               apply the changes
 
-Ends with status 1 if something cannot be made as configured.";
+Exit code 1 if a difference cannot be applied.";
 
 const DISCOVER: &str = "\
 Examples:
-  lazaret rabbitmq discover shop            every queue of [sources.shop]'s virtual host that seems to hold dead letters
+  lazaret rabbitmq discover shop            dead-letter queues of the virtual host of [sources.shop]
 
-Needs management.url of the source, and a user with the tag management or monitoring.";
+Requires management.url and a user with the tag management or monitoring.";
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
-    /// The source, as it is configured
+    /// Name of the source in the configuration
     source: String,
-    /// Show the changes and make none
+    /// Show changes without applying them
     #[arg(long)]
     dry_run: bool,
     /// Configuration file
@@ -65,7 +65,7 @@ pub struct ApplyArgs {
 
 #[derive(Args, Debug)]
 pub struct DiscoverArgs {
-    /// The source, as it is configured
+    /// Name of the source in the configuration
     source: String,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
@@ -107,7 +107,7 @@ fn configured<'a, T>(
     let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let (name, title, kind) = (escape::line(name), kind.title(), kind.name());
-    Err(Failure::failed(format!("no {title} source is called {name}"))
+    Err(Failure::failed(format!("no {title} source named {name}"))
         .hint(format!("configured: {known}; a {title} source has kind = \"{kind}\""))
         .into())
 }
@@ -157,12 +157,12 @@ fn show(changes: &[Change], dry_run: bool, screen: &mut Screen) -> anyhow::Resul
         }
     }
     let told = match (changes.len(), dry_run) {
-        (0, _) => "everything is as configured".to_owned(),
+        (0, _) => "no differences".to_owned(),
         (1, true) => "1 difference; nothing was changed (dry run)".to_owned(),
         (count, true) => format!("{count} differences; nothing was changed (dry run)"),
         (_, false) => {
             let made = changes.iter().filter(|change| !matches!(change.kind, ChangeKind::Blocked(_))).count();
-            format!("{made} of {} made as configured", changes.len())
+            format!("{made} of {} applied", changes.len())
         }
     };
     screen.note(&told);
@@ -183,9 +183,9 @@ async fn discover(source: &impl Source, name: &str, screen: &mut Screen) -> anyh
     screen.table(&queues(&found))?;
     let missing: Vec<&FoundQueue> = found.iter().filter(|queue| !queue.is_captured).collect();
     if found.is_empty() {
-        screen.note("no queue of this virtual host seems to hold dead letters");
+        screen.note("no dead-letter queues found in this virtual host");
     } else if missing.is_empty() {
-        screen.note("all of them are captured");
+        screen.note("all of them are configured");
     } else {
         screen.note("to capture the others, add to the configuration:");
         for queue in missing {

@@ -11,7 +11,7 @@ use crate::output::{Format, Screen};
 
 #[derive(Subcommand, Debug)]
 pub enum ConfigCommand {
-    /// Say whether the configuration is right, and what is wrong with it
+    /// Check the configuration and report all problems
     #[command(after_help = EXAMPLES_CHECK)]
     Check(ConfigArgs),
     /// Print the effective configuration as TOML, with secrets masked
@@ -26,7 +26,7 @@ Examples:
 
   lazaret config check --json | jq -r '.problems[] | [.severity, .place, .key, .message] | @tsv'
 
-Exit code 1 when there is an error; a warning alone is 0.";
+Exit code 1 on errors; 0 if there are only warnings.";
 
 const EXAMPLES_SHOW: &str = "\
 Examples:
@@ -72,10 +72,10 @@ fn check(args: ConfigArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let from = match &args.config {
         Some(file) => file.display().to_string(),
         None if Path::new(DEFAULT_FILE).exists() => DEFAULT_FILE.into(),
-        None => format!("the defaults, as there is no {DEFAULT_FILE} here"),
+        None => format!("defaults (no {DEFAULT_FILE} found)"),
     };
     let kept = config.kept_in();
-    screen.line(&format!("ok: {from}: listens on {}, keeps letters in {kept}", config.listen))?;
+    screen.line(&format!("ok: {from}: listen {}, store {kept}", config.listen))?;
     Ok(Outcome::Done)
 }
 

@@ -20,59 +20,59 @@ Examples:
   lazaret resolve 019a8b1c-7e00-7000-8000-000000000000 --reason 'booked by hand'
   lazaret resolve --filter 'queue:billing error:Timeout' --expect 412 --reason 'gateway is back'
 
-By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`.
-Exit code 1 when a letter was refused or skipped.";
+A filter selects pending letters by default, as in `lazaret ls`.
+Exit code 1 if a letter was refused or skipped.";
 
 pub const EXAMPLES_DISCARD: &str = "\
 Examples:
   lazaret discard 019a8b1c-7e00-7000-8000-000000000000 --reason 'test data'
-  lazaret discard --filter 'queue:demo age:>30d'      asks for the number on a terminal
+  lazaret discard --filter 'queue:demo age:>30d'      asks for confirmation on a terminal
   lazaret discard --filter 'queue:demo age:>30d' --expect 412
 
-By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`.
-A letter on hold is not discarded. Exit code 1 when a letter was refused or skipped.";
+A filter selects pending letters by default, as in `lazaret ls`.
+Held letters are not discarded. Exit code 1 if a letter was refused or skipped.";
 
 pub const EXAMPLES_REOPEN: &str = "\
 Examples:
   lazaret reopen 019a8b1c-7e00-7000-8000-000000000000 --reason 'was not fixed after all'
   lazaret reopen --filter 'status:discarded queue:billing since:2h' --expect 412
 
-By filter, resolved and discarded letters are meant unless the filter says otherwise.
-Exit code 1 when a letter was refused or skipped.";
+A filter selects resolved and discarded letters by default.
+Exit code 1 if a letter was refused or skipped.";
 
 pub const EXAMPLES_RELEASE: &str = "\
 Examples:
   lazaret release 019a8b1c-7e00-7000-8000-000000000000 --reason 'case closed'
   lazaret release --filter 'tenant:acme held:yes' --expect 412
 
-By filter, letters of every status are meant. They are freed from all their holds; `lazaret holds release` ends one hold.
-Exit code 1 when a letter was refused or skipped.";
+A filter selects letters of every status. They are released from all holds; `lazaret holds release` ends one hold.
+Exit code 1 if a letter was refused or skipped.";
 
 pub const EXAMPLES_DELETE: &str = "\
 Examples:
   lazaret delete 019a8b1c-7e00-7000-8000-000000000000 --reason 'test data'
   lazaret delete --filter 'source:jobs age:>180d' --expect 412 --reason 'too old to matter'
 
-By filter, pending letters are meant unless the filter says otherwise, as in `lazaret ls`, and a reason is needed.
-Inside the floor of retention, 90 days unless configured, what is deleted is kept: `lazaret archive ls --deleted` lists
-it, `lazaret restore` brings it back.
-A letter on hold is not deleted. Exit code 1 when a letter was refused or skipped.";
+A filter selects pending letters by default, as in `lazaret ls`, and requires a reason.
+Letters younger than retention.min_age (default 90 days) stay in the archive: `lazaret archive ls --deleted` lists
+them, `lazaret restore` restores them.
+Held letters are not deleted. Exit code 1 if a letter was refused or skipped.";
 
 pub const EXAMPLES_RESTORE: &str = "\
 Examples:
   lazaret archive ls --deleted
   lazaret restore 019a8b1c-7e00-7000-8000-000000000000 --reason 'deleted by mistake'
 
-A letter comes back as it was, deleted or archived. `lazaret archive restore` does it by filter. Exit code 1 when a
+Restores deleted and archived letters. `lazaret archive restore` restores by filter. Exit code 1 if a
 letter was refused.";
 
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
-    /// The letters, by id
+    /// Letter ids
     #[arg(value_name = "ID", required = true, value_parser = LetterId::parse)]
     ids: Vec<LetterId>,
 
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -80,23 +80,23 @@ pub struct RestoreArgs {
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("letters").required(true).args(["ids", "filter", "all"]))]
 pub struct DecideArgs {
-    /// The letters, by id
+    /// Letter ids
     #[arg(value_name = "ID", value_parser = LetterId::parse)]
     pub ids: Vec<LetterId>,
 
-    /// The letters that match a filter, such as 'queue:billing since:24h'
+    /// Filter, such as 'queue:billing since:24h'
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
 
-    /// Every letter there is, whatever its status
+    /// All letters of every status
     #[arg(long)]
     pub all: bool,
 
-    /// How many letters that are; when it is another number, nothing is done
+    /// Expected number of letters; on a mismatch nothing is changed
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     pub expect: Option<u64>,
 
-    /// Why, for the audit log; a delete by filter needs it
+    /// Reason, recorded in the audit log; required to delete by filter
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
@@ -122,8 +122,8 @@ pub async fn run(
         return by_id(action, &args.ids, reason, client, screen).await;
     }
     if action == Action::Delete && reason.is_none() {
-        return Err(Failure::misuse("to delete by a filter needs a reason")
-            .hint("say why with --reason: it stands in the audit log")
+        return Err(Failure::misuse("reason required to delete by filter")
+            .hint("pass --reason TEXT; it is recorded in the audit log")
             .into());
     }
     let selection = match args.filter {
@@ -140,12 +140,11 @@ pub async fn run(
 }
 
 pub fn hold_without_reason() -> Failure {
-    Failure::misuse("a hold needs a reason")
-        .hint("say why with --reason: whoever wants to release it has to know")
+    Failure::misuse("reason required").hint("pass --reason TEXT; it is shown to whoever releases the hold")
 }
 
 pub fn empty_filter() -> Failure {
-    Failure::misuse("the filter is empty or matches every letter").hint("say --all if that is meant")
+    Failure::misuse("the filter is empty or matches all letters").hint("use --all to select all letters")
 }
 
 pub async fn restore(args: RestoreArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {

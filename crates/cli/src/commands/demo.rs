@@ -22,51 +22,51 @@ use crate::output::{Screen, tell};
 const EXAMPLES: &str = "\
 Examples:
   lazaret demo                          http://127.0.0.1:7070, then in another terminal:
-  lazaret incidents                     what went wrong in the last 14 days
-  lazaret redrive plan error:KeyError   what putting back the orders of a bad deploy would do; then start it
-  lazaret tail                          what goes wrong now
-  lazaret queues                        the shop's jobs; also lazaret jobs ls, lazaret workers
-  lazaret ls source:jobs                jobs that died
-  lazaret archive ls                    old letters that were pushed out; lazaret holds: what must be kept
-  lazaret demo --listen 127.0.0.1:0     a free port; the first line of stdout says which
-  lazaret demo --seed 42 --still        another story, and nothing after it
-  lazaret demo --nats                   with orders on NATS JetStream, on a server of the demo's own
-  lazaret demo --rabbitmq               with parcels on RabbitMQ, on a node of the demo's own
+  lazaret incidents                     incidents of the last 14 days
+  lazaret redrive plan error:KeyError   plan a redrive of the orders of a bad deployment; then start it
+  lazaret tail                          new events
+  lazaret queues                        job queues; also lazaret jobs ls, lazaret workers
+  lazaret ls source:jobs                dead letters of jobs
+  lazaret archive ls                    archived letters; legal holds: lazaret holds
+  lazaret demo --listen 127.0.0.1:0     random port, printed on the first line of stdout
+  lazaret demo --seed 42 --still        other demo data, history only
+  lazaret demo --nats                   with a JetStream source
+  lazaret demo --rabbitmq               with a RabbitMQ source
 
-One incident, that of the bad deploy, has its cause and its fix written down; what is put back is taken by a receiver
-of the demo's own. The shop is invented: orders, payments, invoices, mails and shipments by services in seven languages, with two
-outages, a bad deploy, a slow leak and some poison pills. Some of its mails and invoices are jobs that a worker works
-off over HTTP. The same seed tells the same story. The store lies in a temporary folder and is gone when the demo ends.";
+The demo data is a web shop: orders, payments, invoices, mails and shipments by services in seven languages, with two
+outages, a bad deployment, a slow leak and some poison pills. The incident of the bad deployment has an RCA and a fix, so
+that its letters are ready to redrive; a built-in receiver accepts them. Some mails and invoices are jobs, processed by a
+worker over HTTP. The same seed gives the same data. The store is in a temporary folder and is deleted on exit.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
-    /// Address to listen on, loopback only; port 0 takes a free one
+    /// Listen address, loopback only; port 0 selects a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
     listen: String,
-    /// Which story is told
+    /// Seed of the demo data
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     seed: u64,
-    /// Tell only the past: nothing new comes in while the demo runs
+    /// History only: no new letters while the demo runs
     #[arg(long)]
     still: bool,
-    /// Add a NATS server with a stream of orders whose worker fails on some; needs nats-server
+    /// Add a JetStream source with a failing worker; requires nats-server
     #[arg(long)]
     nats: bool,
-    /// Add a RabbitMQ node with a queue of parcels whose worker fails on some; needs rabbitmq-server
+    /// Add a RabbitMQ source with a failing worker; requires rabbitmq-server
     #[arg(long)]
     rabbitmq: bool,
 }
 
 pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
     let folder = tempfile::Builder::new().prefix("lazaret-demo-").tempdir();
-    let folder = folder.context("cannot make a temporary folder")?;
+    let folder = folder.context("cannot create a temporary folder")?;
     let mut config = Config { listen: args.listen, data: folder.path().join("data"), ..Config::default() };
     // Every death of the shop would be a line; what matters here is on the pages.
     config.log.level = "warn,lazaret_store::sqlite::insert=error,lazaret_server::serve=error".into();
     start_log(&config.log, screen)?;
     check_address(&config.listen).await.map_err(failed)?;
-    let receiver = demo::Receiver::bind().await.context("cannot listen for what is put back")?;
+    let receiver = demo::Receiver::bind().await.context("cannot start the demo receiver")?;
     lead_back(&mut config, &receiver)?;
     let broker = args.nats.then(|| demo::Broker::start(folder.path())).transpose()?;
     if let Some(broker) = &broker {
@@ -83,7 +83,7 @@ pub async fn run(args: DemoArgs, screen: &Screen) -> anyhow::Result<Outcome> {
         _ = tokio::signal::ctrl_c() => return Ok(Outcome::Incomplete),
     }
     if !args.still {
-        tell("the shop goes on failing; `lazaret tail` shows it. Ctrl-C ends the demo.");
+        tell("demo data: deleted on exit. `lazaret tail` follows new letters. Ctrl-C ends the demo.");
     }
     let (bound, address) = oneshot::channel();
     let (seed, pace) = (args.seed, if args.still { Pace::Still } else { Pace::Trickle });
@@ -141,18 +141,18 @@ async fn work(
     match Client::new(&format!("http://{address}"), None) {
         Ok(client) => {
             if let Err(error) = demo::write_down(&client).await {
-                tracing::warn!(%error, "nobody of the shop has written down a cause");
+                tracing::warn!(%error, "demo RCA could not be saved");
             }
             Worker::new(seed, client, pace).run(stopping).await;
         }
-        Err(error) => tracing::warn!(%error, "the shop has no worker"),
+        Err(error) => tracing::warn!(%error, "demo worker could not be started"),
     }
 }
 
 /// Writes the history before anyone can look at it.
 async fn tell_past(feed: &mut Feed, config: &Config, screen: &Screen) -> Result<(), StoreError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&config.data, Mode::Test)?);
-    let bar = screen.bar(None, "{spinner} telling fourteen days of an invented shop: {pos} of {len}");
+    let bar = screen.bar(None, "{spinner} generating 14 days of demo data: {pos} of {len}");
     let (classes, groups) = (config.classes(), config.groups());
     feed.tell_past(&store, (&classes, &groups), Clock::System.now(), |done, total| {
         bar.set_length(total as u64);

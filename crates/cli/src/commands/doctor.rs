@@ -14,7 +14,7 @@ Examples:
   lazaret doctor shop
   lazaret doctor --json | jq '.[] | select(.level != \"ok\")'
 
-Ends with status 1 if something does not work.";
+Exit code 1 if a check fails.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +50,7 @@ pub async fn run(args: DoctorArgs, client: &Client, screen: &mut Screen) -> anyh
     if broken.is_empty() {
         return Ok(Outcome::Done);
     }
-    Err(Failure::failed(format!("not in order: {}", escape::line(&broken.join(", ")))).into())
+    Err(Failure::failed(format!("health check failed: {}", escape::line(&broken.join(", ")))).into())
 }
 
 fn show(check: &Check, screen: &mut Screen) -> anyhow::Result<()> {

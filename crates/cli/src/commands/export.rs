@@ -22,14 +22,14 @@ use crate::transfer::{Checker, LineCutter};
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret export --all -o letters.ndjson        everything there is
+  lazaret export --all -o letters.ndjson        all letters
   lazaret export queue:billing since:7d > billing.ndjson
   lazaret export status:pending | zstd > pending.ndjson.zst
   lazaret export incident:019a8b1c-7e00-7000-8000-000000000001 | jq -c .letter.id
 
-Letters of every status are meant unless the filter says otherwise. A file appears under its name \
-only when the last line was there and right; until then it is FILE.part. Exit code 1 when the export \
-is cut off or a letter does not fit its hash. `lazaret import` takes it in elsewhere.";
+Includes letters of every status by default. Output goes to FILE.part, which is renamed once the export \
+is complete and verified. Exit code 1 if the export is truncated or a letter does not match its hash. \
+`lazaret import` reads the output.";
 
 /// The server may look through many letters before the next one matches.
 const PAUSE_MAX: Duration = Duration::from_secs(150);
@@ -37,19 +37,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(150);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// What the letters have to be like, such as queue:billing since:24h
+    /// Filter, such as queue:billing since:24h
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     pub filter: Vec<String>,
 
-    /// The same in one text, as the commands that decide take it
+    /// Filter as one argument
     #[arg(long = "filter", value_name = "FILTER")]
     text: Option<String>,
 
-    /// Every letter there is
+    /// All letters
     #[arg(long, conflicts_with_all = ["filter", "text"])]
     all: bool,
 
-    /// Write to this file rather than to stdout
+    /// Output file; default: stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -58,8 +58,8 @@ pub async fn run(args: ExportArgs, client: &Client, screen: &mut Screen) -> anyh
     let words: Vec<&str> = args.filter.iter().chain(&args.text).map(String::as_str).collect();
     let wanted = filter::read(&words.join(" "))?;
     if wanted.is_empty() && !args.all {
-        return Err(Failure::misuse("an export of every letter has to be asked for")
-            .hint("name the letters, such as queue:billing, or say --all")
+        return Err(Failure::misuse("filter or --all required")
+            .hint("pass a filter such as queue:billing, or --all")
             .into());
     }
     let q = wanted.to_string();
@@ -118,7 +118,7 @@ async fn to_file(path: &Path, stream: Stream, bar: &ProgressBar) -> anyhow::Resu
         Ok(Reader::There)
     })
     .await
-    .map_err(|error| error.context(format!("the export is not whole; what came of it is in {shown}")))?;
+    .map_err(|error| error.context(format!("export incomplete; partial output is in {shown}")))?;
     let file = file.into_inner().map_err(|error| error.into_error());
     file.and_then(|file| file.sync_all()).with_context(|| format!("cannot write {shown}"))?;
     std::fs::rename(&part, path).with_context(|| format!("cannot rename {shown} to {}", path.display()))?;
@@ -152,9 +152,7 @@ async fn pass_on(
             Ok(None) => return passage.end(),
             Err(error) => {
                 let letters = moment::letters(passage.checker.letters());
-                return Err(
-                    anyhow::Error::from(error).context(format!("the export is cut off after {letters}"))
-                );
+                return Err(anyhow::Error::from(error).context(format!("export truncated after {letters}")));
             }
         };
         let (lines, fault) = passage.take(&bytes);
@@ -187,8 +185,8 @@ impl Passage {
         for line in lines {
             self.lines += 1;
             if let Err(fault) = self.checker.take(&line) {
-                let failure = Failure::failed(format!("line {} is wrong: {fault}", self.lines))
-                    .hint("something between here and the store changes what passes; export again");
+                let failure = Failure::failed(format!("line {}: {fault}", self.lines))
+                    .hint("the data was changed in transit; export again");
                 return (passed, Some(failure));
             }
             passed.extend_from_slice(&line);
@@ -202,8 +200,8 @@ impl Passage {
             return Ok(self.checker.letters());
         }
         let letters = moment::letters(self.checker.letters());
-        Err(Failure::failed(format!("the export is cut off after {letters}: its last line did not come"))
-            .hint("look at the server's log, then export again")
+        Err(Failure::failed(format!("export truncated after {letters}: the last line is missing"))
+            .hint("check the server log, then export again")
             .into())
     }
 }
@@ -233,10 +231,10 @@ mod tests {
     fn what_is_cut_off_is_told() {
         let lines = export(&["{\"a\":1}", "{\"a\":2}"]);
         let cut = format!("{}\n", lines[0]);
-        let told = "the export is cut off after 1 letter: its last line did not come";
+        let told = "export truncated after 1 letter: the last line is missing";
         assert_eq!(passed(&cut), (cut.clone(), told.into()));
         assert_eq!(passed(&format!("{cut}{}", &lines[1][..20])).1, told);
-        assert!(passed("").1.contains("cut off after 0 letters"));
+        assert!(passed("").1.contains("truncated after 0 letters"));
     }
 
     #[test]
@@ -246,7 +244,7 @@ mod tests {
         let (passed, fault) = passed(&text);
         assert_eq!(
             (passed, fault),
-            (format!("{}\n", lines[0]), "line 2 is wrong: its letter does not fit its hash".into())
+            (format!("{}\n", lines[0]), "line 2: letter does not match its hash".into())
         );
     }
 

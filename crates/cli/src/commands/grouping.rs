@@ -25,17 +25,17 @@ pub fn parts(page: &mut Page<'_>, parts: &Parts) {
     page.inner_field("template", &parts.template);
     match &parts.rule {
         Some(rule) => page.inner_field("rule", rule),
-        None => page.inner_field("rule", "none: as letters are grouped by themselves"),
+        None => page.inner_field("rule", "none (default grouping)"),
     }
 }
 
 /// What this letter has in the places where the letters of its incident differ.
 pub fn differences(page: &mut Page<'_>, differences: &[Difference]) {
     if differences.is_empty() {
-        page.block("nothing in this letter differs from what its incident has in common");
+        page.block("no difference from the incident");
         return;
     }
-    let mut table = Table::new(vec![Column::cut("DIFFERS"), Column::cut("IN COMMON"), Column::cut("HERE")]);
+    let mut table = Table::new(vec![Column::cut("FIELD"), Column::cut("INCIDENT"), Column::cut("LETTER")]);
     for difference in differences {
         table.row(vec![
             difference.part.as_str().into(),

@@ -20,41 +20,41 @@ Examples:
   lazaret hold 019a8b1c-7e00-7000-8000-000000000000 --reason 'case 12/2026'
   lazaret hold --filter 'tenant:acme' --expect 412 --reason 'case 12/2026'
   lazaret hold --filter 'tenant:acme' --expect 412 --until 365d --reason 'case 12/2026'
-  lazaret hold --filter 'tenant:acme' --standing --reason 'case 12/2026'      those to come as well
-  lazaret holds                                                               which there are
+  lazaret hold --filter 'tenant:acme' --standing --reason 'case 12/2026'      includes future matches
+  lazaret holds                                                               list holds
 
-By filter, letters of every status are meant. A held letter can be put back, resolved and reopened; nothing discards,
-archives or deletes it. `lazaret release` frees a letter from all its holds, `lazaret holds release` ends one hold.
-Exit code 1 when a letter was refused or skipped.";
+A filter selects letters of every status. Held letters can be redriven, resolved and reopened, but not discarded,
+archived or deleted. `lazaret release` releases a letter from all holds, `lazaret holds release` ends one hold.
+Exit code 1 if a letter was refused or skipped.";
 
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("letters").required(true).args(["ids", "filter", "all"]))]
 pub struct HoldArgs {
-    /// The letters, by id
+    /// Letter ids
     #[arg(value_name = "ID", value_parser = LetterId::parse)]
     ids: Vec<LetterId>,
 
-    /// The letters that match a filter, such as 'tenant:acme'
+    /// Filter, such as 'tenant:acme'
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
 
-    /// Every letter there is, whatever its status
+    /// All letters of every status
     #[arg(long)]
     all: bool,
 
-    /// How many letters that are; when it is another number, nothing is done
-    #[arg(long, visible_alias = "count", value_name = "N", conflicts_with = "ids")]
+    /// Expected number of letters; on a mismatch nothing is changed
+    #[arg(long, alias = "count", value_name = "N", conflicts_with = "ids")]
     expect: Option<u64>,
 
-    /// Letters to come that match as well, for as long as it stands
+    /// Include future matches
     #[arg(long, conflicts_with_all = ["ids", "expect"])]
     standing: bool,
 
-    /// When it ends by itself: a length such as 365d, or a time such as 2027-12-31T00:00:00Z
+    /// End of the hold: a duration such as 365d, or a time such as 2027-12-31T00:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = until)]
     until: Option<String>,
 
-    /// Why: whoever wants to release it has to know
+    /// Reason for the hold
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -64,7 +64,7 @@ fn until(text: &str) -> Result<String, String> {
     if Time::parse(text).is_ok() || Length::parse(text).is_ok() {
         return Ok(text.to_owned());
     }
-    Err("write a length such as 365d, or a time such as 2027-12-31T00:00:00Z".into())
+    Err("use a duration such as 365d, or a time such as 2027-12-31T00:00:00Z".into())
 }
 
 pub async fn run(args: HoldArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
@@ -143,7 +143,7 @@ fn tell(answer: &Answer, screen: &mut Screen) -> anyhow::Result<()> {
     screen.line(&told(&hold))?;
     if hold.state == "placing" {
         let id = escape::line(&hold.id);
-        screen.note(&format!("letters are still being marked: lazaret holds show {id}"));
+        screen.note(&format!("in progress: lazaret holds show {id}"));
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn tell(answer: &Answer, screen: &mut Screen) -> anyhow::Result<()> {
 fn told(hold: &HoldRecord) -> String {
     let on = match (hold.kind.as_str(), &hold.letter_id) {
         ("letter", Some(letter)) => escape::line(letter),
-        ("standing", _) => format!("{} and those to come", moment::letters(hold.letters)),
+        ("standing", _) => format!("{} and future matches", moment::letters(hold.letters)),
         (_, _) => moment::letters(hold.letters),
     };
     let until =
@@ -177,7 +177,7 @@ mod tests {
     fn a_hold_is_told_by_what_it_is_on() {
         let id = "019a8b1c-7e00-7000-8000-000000000009";
         assert_eq!(told(&hold("filter", None)), format!("hold {id} on 2 letters"));
-        assert_eq!(told(&hold("standing", None)), format!("hold {id} on 2 letters and those to come"));
+        assert_eq!(told(&hold("standing", None)), format!("hold {id} on 2 letters and future matches"));
         assert_eq!(
             told(&hold("letter", Some("2026-11-15T03:00:00.000Z"))),
             format!("hold {id} on 019a8b1c-7e00-7000-8000-000000000000 until 2026-11-15T03:00Z")

@@ -16,8 +16,8 @@ use crate::output::{Format, Paint, Screen, escape, moment, shell_word};
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret holds                                 holds in force, last placed first
-  lazaret holds --ended                         also those that were released or ran out
+  lazaret holds                                 active holds, newest first
+  lazaret holds --ended                         include released and expired holds
   lazaret holds show 019a8b1c-7e00-7000-8000-000000000009
   lazaret holds release 019a8b1c-7e00-7000-8000-000000000009 --reason 'case closed'
   lazaret holds --json | jq -r '.items[] | [.id, .letters, .until] | @tsv'
@@ -28,14 +28,14 @@ pub const EXAMPLES_RELEASE: &str = "\
 Examples:
   lazaret holds release 019a8b1c-7e00-7000-8000-000000000009 --reason 'case closed'
 
-Its letters are free unless another hold is on them.";
+Letters covered by another hold stay held.";
 
 #[derive(Subcommand, Debug)]
 enum HoldsCommand {
-    /// Show one hold with the letters under it
+    /// Show a hold with its letters
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
-    /// End a hold
+    /// Release a hold
     #[command(after_help = EXAMPLES_RELEASE)]
     Release(ReleaseArgs),
 }
@@ -46,26 +46,26 @@ pub struct HoldsArgs {
     #[command(subcommand)]
     command: Option<HoldsCommand>,
 
-    /// Also those that were released or ran out
+    /// Include released and expired holds
     #[arg(long)]
     ended: bool,
 
-    /// Holds on a page, 1 to 500
+    /// Holds per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub struct ReleaseArgs {
-    /// The hold
+    /// Hold id
     #[arg(value_name = "ID", value_parser = HoldId::parse)]
     id: HoldId,
 
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -92,7 +92,7 @@ async fn list(args: &HoldsArgs, client: &Client, screen: &mut Screen) -> anyhow:
     }
     let page: HoldPage = answer.read()?;
     if page.items.is_empty() {
-        screen.note("nothing is on hold; `lazaret hold` places one");
+        screen.note("no holds; `lazaret hold` places one");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&page.items, moment::now()))?;
@@ -112,7 +112,7 @@ fn table(holds: &[HoldRecord], now: Time) -> Table {
         Column::whole("PLACED").left_out(2),
         Column::whole("UNTIL").left_out(5),
         Column::cut("BY").left_out(1),
-        Column::cut("WHICH").left_out(3),
+        Column::cut("SCOPE").left_out(3),
         Column::cut("REASON"),
     ]);
     for hold in holds {
@@ -133,7 +133,7 @@ fn table(holds: &[HoldRecord], now: Time) -> Table {
 /// The state in words: a hold that is in force need not be a standing one, which also catches letters to come.
 fn state(hold: &HoldRecord) -> &str {
     match hold.state.as_str() {
-        "standing" => "in force",
+        "standing" => "active",
         other => other,
     }
 }
@@ -141,8 +141,8 @@ fn state(hold: &HoldRecord) -> &str {
 /// What it is on.
 fn which(hold: &HoldRecord) -> String {
     match (hold.kind.as_str(), &hold.filter, &hold.letter_id) {
-        ("standing", Some(filter), _) if filter.is_empty() => "every letter, and those to come".into(),
-        ("standing", Some(filter), _) => format!("{filter}, and those to come"),
+        ("standing", Some(filter), _) if filter.is_empty() => "all letters and future matches".into(),
+        ("standing", Some(filter), _) => format!("{filter} and future matches"),
         (_, Some(filter), _) => filter.clone(),
         (_, None, Some(letter)) => letter.clone(),
         (_, None, None) => String::new(),
@@ -151,8 +151,8 @@ fn which(hold: &HoldRecord) -> String {
 
 async fn release(args: ReleaseArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let Some(reason) = args.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty()) else {
-        return Err(Failure::misuse("to release a hold needs a reason")
-            .hint("say why with --reason: it stands in the audit log")
+        return Err(Failure::misuse("reason required to release a hold")
+            .hint("pass --reason TEXT; it is recorded in the audit log")
             .into());
     };
     let id = args.id.to_string();
@@ -165,7 +165,7 @@ async fn release(args: ReleaseArgs, client: &Client, screen: &mut Screen) -> any
     let hold: HoldRecord = answer.read()?;
     screen.line(&format!("{id} is {}", escape::line(&hold.state)))?;
     if hold.state == "releasing" {
-        screen.note(&format!("{} are still being freed", moment::letters(hold.letters)));
+        screen.note(&format!("{} still being released", moment::letters(hold.letters)));
     }
     Ok(Outcome::Done)
 }

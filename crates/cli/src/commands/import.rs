@@ -26,21 +26,20 @@ const EXAMPLES: &str = "\
 Examples:
   lazaret import letters.ndjson
   zstd -dc letters.ndjson.zst | lazaret import -
-  lazaret import letters.ndjson.part --partial  what there is of a file that was cut off
+  lazaret import letters.ndjson.part --partial  import a truncated file
 
-A file is checked whole before anything of it is sent. From stdin lines are checked and sent as they \
-come. What is known already is recognised and counted. A letter that was being sent again when it was \
-exported comes in as pending. Exit code 1 when a letter was refused or another stands in its place, \
-or when the input is cut off.";
+A file is validated before anything is sent; lines from stdin are validated and sent as they arrive. \
+Known letters are skipped and counted. A letter that was reprocessing when it was exported is imported \
+as pending. Exit code 1 if a letter was refused or conflicts with another, or if the input is truncated.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// The file; `-` is stdin
+    /// Input file; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Take the letters that are whole, though others are not or the end is missing
+    /// Import intact letters even if others are damaged or the end is missing
     #[arg(long)]
     partial: bool,
 }
@@ -79,7 +78,7 @@ pub async fn run(args: ImportArgs, client: &Client, screen: &mut Screen) -> anyh
     let checker = sent?;
     if end == End::Missing && demand == Demand::Whole {
         return Err(cut_off(&checker)
-            .hint("what came was taken in; --partial says that this is all there is")
+            .hint("the received letters were imported; pass --partial to accept an incomplete input")
             .into());
     }
     Ok(outcome)
@@ -113,7 +112,7 @@ fn check(input: &Input, screen: &Screen) -> anyhow::Result<()> {
     for fault in &faults {
         screen.note(&format!("line {}: {}", fault.line, fault.detail));
     }
-    let hint = "nothing was sent; --partial takes in the letters that are whole";
+    let hint = "nothing was sent; --partial imports the intact letters";
     if wrong > 0 {
         let lines = if wrong == 1 { "line" } else { "lines" };
         let message = format!("{} has {} damaged {lines}", input.name(), moment::count(wrong));
@@ -127,7 +126,7 @@ fn check(input: &Input, screen: &Screen) -> anyhow::Result<()> {
 
 fn cut_off(checker: &Checker) -> Failure {
     let letters = moment::letters(checker.letters());
-    Failure::failed(format!("the input is cut off after {letters}: its last line is missing"))
+    Failure::failed(format!("input truncated after {letters}: the last line is missing"))
 }
 
 /// An import on its way.
@@ -194,7 +193,7 @@ impl Import<'_> {
         let (tally, bar) = (&mut self.tally, &self.bar);
         let busy = |problem: &Problem| {
             tally.take_broken(problem);
-            bar.set_message(format!("{} (the server is busy, waiting)", tally.summary()));
+            bar.set_message(format!("{} (server busy, retrying)", tally.summary()));
         };
         let answer = self.client.post_patiently(&["import"], &[], content, busy).await?;
         let receipt: ImportReceipt = answer.read()?;
@@ -206,10 +205,10 @@ impl Import<'_> {
     fn give_up(&mut self, line: &Request, error: ClientError) -> Result<(), Failure> {
         let (place, bytes) = (line.place(1), moment::count(line.text.len() as u64));
         let ClientError::Refused(problem) = error else {
-            let hint = "look at the server's log; the line may be larger than its limits.ndjson_bytes_max";
+            let hint = "check the server log; the line may exceed limits.ndjson_bytes_max";
             return Err(Failure::failed(format!("line {place} ({bytes} bytes): {error}")).hint(hint));
         };
-        let detail = format!("{}: the line has {bytes} bytes, see limits.ndjson_bytes_max", problem.message);
+        let detail = format!("{}: line of {bytes} bytes exceeds limits.ndjson_bytes_max", problem.message);
         self.tally.refuse(Trouble { line: place, id: None, detail });
         Ok(())
     }
@@ -246,9 +245,9 @@ mod tests {
         let lines = export(&["{\"a\":1}", "{\"a\":2}"]);
         assert_eq!(checked(&lines.join("\n")), Ok(()));
         assert_eq!(checked(&format!("{}\n\n", lines.join("\r\n"))), Ok(()));
-        let cut = Err("the input is cut off after 2 letters: its last line is missing".into());
+        let cut = Err("input truncated after 2 letters: the last line is missing".into());
         assert_eq!(checked(&lines[..2].join("\n")), cut);
-        assert_eq!(checked(""), Err("the input is cut off after 0 letters: its last line is missing".into()));
+        assert_eq!(checked(""), Err("input truncated after 0 letters: the last line is missing".into()));
         let torn = format!("{}\n{}", lines[0], &lines[1][..30]);
         assert_eq!(checked(&torn), Err("FILE has 1 damaged line".into()));
         assert!(checked(&lines.join("\n").replace("\"a\":1", "\"a\":7")).is_err());

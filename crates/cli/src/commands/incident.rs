@@ -29,24 +29,24 @@ Examples:
 
 #[derive(Subcommand, Debug)]
 pub enum IncidentCommand {
-    /// Show one incident: its letters, why they are one, whom it hits, when, and what it resembles
+    /// Show an incident: letters, grouping, impact, trend and similar incidents
     Show(IncidentShowArgs),
-    /// Write down why it happened and what is done about it
+    /// Save the root cause and remediation
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(DiagnoseArgs),
-    /// Name the fix, so that its letters may be put back
+    /// Link the fix
     #[command(after_help = steps::EXAMPLES_FIX)]
     Fix(FixArgs),
-    /// Close it by hand, once none of its letters waits
+    /// Close an incident without pending letters
     #[command(after_help = steps::EXAMPLES_CLOSE)]
     Close(CloseArgs),
-    /// Say who looks after it
+    /// Set the assignee
     #[command(after_help = steps::EXAMPLES_ASSIGN)]
     Assign(AssignArgs),
-    /// Write a note into its timeline
+    /// Add a note to the timeline
     #[command(after_help = steps::EXAMPLES_NOTE)]
     Note(NoteArgs),
-    /// Print the analysis as a document
+    /// Print the RCA document
     #[command(after_help = steps::EXAMPLES_RCA)]
     Rca(RcaArgs),
 }
@@ -54,7 +54,7 @@ pub enum IncidentCommand {
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct IncidentShowArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 }
@@ -119,7 +119,7 @@ fn next_step(incident: &Incident, rest: &IncidentRest) -> Option<(String, &'stat
     let id = &incident.id;
     match &rest.next {
         Some(next) => Some((gate::command(&next.code, id)?, gate::purpose(&next.code))),
-        None => Some((format!("lazaret redrive plan --incident {id}"), "what putting them back would do")),
+        None => Some((format!("lazaret redrive plan --incident {id}"), "plan a redrive")),
     }
 }
 

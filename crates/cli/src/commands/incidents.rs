@@ -18,52 +18,52 @@ use query::Query;
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret incidents                             what is not closed, last seen first
-  lazaret incidents --sort -count --limit 10    the largest ten
+  lazaret incidents                             open incidents, last seen first
+  lazaret incidents --sort -count --limit 10    top 10
   lazaret incidents state:open class:transient timeout
   lazaret incidents --type 'invoice.*' --since 24h
   lazaret incidents --all --json | jq -r '.items[] | [.id, .title] | @tsv'
 
-A filter may name state, type, error, class and since; other words are searched for in the title. \
-COUNT is pending letters of all. LAST 48 H has one column for two hours, a dot where nothing came. \
-On a narrow terminal the title has a line for itself.";
+Filter keys: state, type, error, class, since; other words search the title. COUNT is pending letters \
+of all. LAST 48 H has one column per two hours; a dot is an empty column. On a narrow terminal the title \
+is on a line of its own.";
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = EXAMPLES)]
 pub struct IncidentsArgs {
-    /// What the incidents have to be like, such as class:transient or words of the title
+    /// Filter, such as class:transient, or words of the title
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     filter: Vec<String>,
 
-    /// Incidents in this state; may be repeated; all but closed ones unless said
+    /// Incidents in this state; repeatable; default: all but closed
     #[arg(long, value_name = "STATE", value_parser = IncidentState::ALL.map(IncidentState::name))]
     state: Vec<String>,
 
-    /// Incidents in every state
+    /// Include closed incidents
     #[arg(long, conflicts_with = "state")]
     all: bool,
 
-    /// Type of the letters, `*` matches anything
+    /// Letter type; `*` is a wildcard
     #[arg(long = "type", value_name = "PATTERN")]
     letter_type: Option<String>,
 
-    /// Type of the error, `*` matches anything
+    /// Error type; `*` is a wildcard
     #[arg(long, value_name = "PATTERN")]
     error: Option<String>,
 
-    /// Class of the error
+    /// Error class
     #[arg(long, value_name = "CLASS", value_parser = ErrorClass::ALL.map(ErrorClass::name))]
     class: Option<String>,
 
-    /// A part of the title
+    /// Text in the title
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
-    /// Seen since then: a time, or how long ago, such as 24h
+    /// Last seen since: a time, or a duration such as 24h
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// Order of the incidents
+    /// Sort order
     #[arg(
         long,
         value_name = "ORDER",
@@ -73,11 +73,11 @@ pub struct IncidentsArgs {
     )]
     sort: String,
 
-    /// Incidents on a page, 1 to 500
+    /// Incidents per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -106,9 +106,9 @@ pub async fn run(args: IncidentsArgs, client: &Client, screen: &mut Screen) -> a
 fn footer(args: &IncidentsArgs, query: &Query, page: &IncidentPage) -> String {
     if page.items.is_empty() && args.cursor.is_none() {
         return match query.is_narrowed() {
-            true => "no incidents match".into(),
-            false if args.all => "no incidents: nothing has died yet".into(),
-            false => "no incidents but closed ones, if any; --all lists those too".into(),
+            true => "no matching incidents".into(),
+            false if args.all => "no incidents yet".into(),
+            false => "no open incidents; --all includes closed incidents".into(),
         };
     }
     let noun = if page.total == 1 { "incident" } else { "incidents" };
@@ -197,8 +197,8 @@ mod tests {
             let args = args(words);
             footer(&args, &Query::of(&args, Time::from_ms(0)).unwrap(), &none)
         };
-        assert_eq!(told(&[]), "no incidents but closed ones, if any; --all lists those too");
-        assert_eq!(told(&["--all"]), "no incidents: nothing has died yet");
-        assert_eq!(told(&["timeout"]), "no incidents match");
+        assert_eq!(told(&[]), "no open incidents; --all includes closed incidents");
+        assert_eq!(told(&["--all"]), "no incidents yet");
+        assert_eq!(told(&["timeout"]), "no matching incidents");
     }
 }

@@ -15,14 +15,14 @@ use crate::output::{Format, Screen, escape, moment};
 
 #[derive(Subcommand, Debug)]
 pub enum JobsCommand {
-    /// Push a job; its id goes to stdout
+    /// Enqueue a job; prints its id
     Push(push::PushArgs),
     /// List jobs, newest first
     Ls(list::JobsLsArgs),
-    /// Show one job: state, attempts, errors, and its dead letter if it has one
+    /// Show a job: state, attempts, errors and dead letter
     #[command(after_help = EXAMPLES_SHOW)]
     Show(JobArgs),
-    /// Cancel a job that has not ended
+    /// Cancel an unfinished job
     #[command(after_help = EXAMPLES_CANCEL)]
     Cancel(JobArgs),
 }
@@ -36,11 +36,11 @@ const EXAMPLES_CANCEL: &str = "\
 Examples:
   lazaret jobs cancel 019a8b1c-7e00-7000-8000-000000000000
 
-A job that a worker has is taken from it: its answer will be refused.";
+If a worker runs the job, its result is rejected.";
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
-    /// The job
+    /// Job id
     #[arg(value_parser = JobId::parse)]
     id: JobId,
 }

@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   lazaret ledger
   lazaret ledger --json | jq .difference
-  lazaret ledger verify                         exit code 1 when a letter is unaccounted for";
+  lazaret ledger verify                         exit code 1 if letters are unaccounted for";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -23,14 +23,14 @@ pub struct LedgerArgs {
 
 #[derive(Subcommand, Debug)]
 enum LedgerCommand {
-    /// Count letters and incidents themselves and compare; exit code 1 when something is wrong
+    /// Recount letters and incidents and compare; exit code 1 on a mismatch
     #[command(after_help = EXAMPLES_VERIFY)]
     Verify,
 }
 
 const EXAMPLES_VERIFY: &str = "\
 Examples:
-  lazaret ledger verify && echo all there";
+  lazaret ledger verify && echo ok";
 
 pub async fn run(args: LedgerArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let query: &[(&str, &str)] = match args.command {

@@ -26,32 +26,32 @@ Examples:
   lazaret ls                                    pending letters, newest death first
   lazaret ls queue:billing 'type:invoice.*' since:24h
   lazaret ls error:Timeout -class:transient '\"connection refused\"'
-  lazaret ls 'body:\"acme corp\"' 'path:$.customer.id=4711'    look into the letters themselves
+  lazaret ls 'body:\"acme corp\"' 'path:$.customer.id=4711'    search the body
   lazaret ls status:discarded --sort diedAt --limit 200
-  lazaret ls --all --all-pages --json           every letter there is, one JSON object a line
+  lazaret ls --all --all-pages --json           all letters, one JSON object per line
 
 Keys: queue, type, error, class, code, status, source, incident, subscriber, aggregate, tenant, \
-event, held, since, until, age, retries, text, body, contains, path, headerPath. `*` matches anything, commas mean or, `-key:value` \
-excludes, bare words are searched for in type, error and message. Quote what the shell would take \
-for itself. A search inside of letters that takes the server too long goes on by itself; Ctrl-C shows \
-what was found until then.";
+event, held, since, until, age, retries, text, body, contains, path, headerPath. `*` is a wildcard, commas mean or, `-key:value` \
+excludes, bare words search type, error and message. Quote shell \
+metacharacters. A full scan that exceeds the server's time limit continues automatically; Ctrl-C shows \
+the matches so far.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct LsArgs {
-    /// What the letters have to be like, such as queue:billing since:24h
+    /// Filter, such as queue:billing since:24h
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     pub filter: Vec<String>,
 
-    /// Letters of every status, where otherwise only pending ones are listed
+    /// Letters of every status; default: pending
     #[arg(long)]
     all: bool,
 
-    /// Letters on a page, 1 to 500
+    /// Letters per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Order of the letters
+    /// Sort order
     #[arg(
         long,
         value_name = "ORDER",
@@ -61,11 +61,11 @@ pub struct LsArgs {
     )]
     sort: String,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 
-    /// Fetch page after page; with --json one letter a line
+    /// Fetch all pages; with --json, one letter per line
     #[arg(long, conflicts_with = "cursor")]
     pub all_pages: bool,
 }
@@ -117,7 +117,7 @@ async fn all_pages(
         let page: Page = answer.read()?;
         scan = gather::add_scans(scan, page.scan);
         if let Some(scan) = scan {
-            bar.set_message("looked into");
+            bar.set_message("scanned");
             bar.set_position(scan.letters);
         }
         match screen.format {

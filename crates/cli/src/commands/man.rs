@@ -14,12 +14,12 @@ use crate::output::{Format, Screen};
 const EXAMPLES: &str = "\
 Examples:
   lazaret man | man -l -
-  lazaret man --dir /usr/local/share/man/man1   one page for each command";
+  lazaret man --dir /usr/local/share/man/man1   one page per command";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ManArgs {
-    /// Write one page for each command into this folder
+    /// Write one page per command into this folder
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ pub fn run(args: &ManArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
 }
 
 fn write_all(pages: &[Page], dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create folder {}", dir.display()))?;
     for page in pages {
         let path = dir.join(&page.file);
         std::fs::write(&path, &page.text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -73,7 +73,7 @@ fn add(command: &Command, pages: &mut Vec<Page>) -> anyhow::Result<()> {
         Man::new(command.clone()).manual("Lazaret").source(concat!("lazaret ", env!("CARGO_PKG_VERSION")));
     let file = man.get_filename();
     let mut text = Vec::new();
-    man.render(&mut text).with_context(|| format!("cannot make {file}"))?;
+    man.render(&mut text).with_context(|| format!("cannot create {file}"))?;
     pages.push(Page { file, text });
     let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
     for inner in inner {

@@ -13,21 +13,21 @@ use crate::output::{Format, Screen, escape};
 
 #[derive(Subcommand, Debug)]
 pub enum OutboxCommand {
-    /// Make the table, its indexes and its triggers, without blocking the application; what is there stays
+    /// Create the table, indexes and triggers without blocking the application; keeps existing objects
     #[command(after_help = EXAMPLES)]
     Init(InitArgs),
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret outbox init shop              as [sources.shop] in lazaret.toml says
-  lazaret outbox init shop --print      only print the statements, to be put into a migration";
+  lazaret outbox init shop              as configured in [sources.shop]
+  lazaret outbox init shop --print      print the statements for a migration";
 
 #[derive(Args, Debug)]
 pub struct InitArgs {
-    /// The source, as it is configured
+    /// Name of the source in the configuration
     source: String,
-    /// Print the statements and change nothing
+    /// Print the statements only
     #[arg(long)]
     print: bool,
     /// Configuration file
@@ -56,8 +56,8 @@ pub async fn run(command: OutboxCommand, screen: &mut Screen) -> anyhow::Result<
     };
     made.init(begins).await.map_err(|error| {
         let hint = match error.passes() {
-            true => "run it again: what is made stays, and an index that was not completed is made anew",
-            false => "the user of the source needs the right to make tables; --print gives the statements to someone who has it",
+            true => "run it again: existing objects are kept, incomplete indexes rebuilt",
+            false => "the user of the source needs CREATE privileges; --print prints the statements for an administrator",
         };
         Failure::failed(error.to_string()).hint(hint)
     })?;
@@ -78,6 +78,6 @@ fn find<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a OutboxSource> 
             [] => "add [sources.NAME] with kind = \"outbox\", url and table to lazaret.toml".to_owned(),
             known => format!("configured: {}", known.join(", ")),
         };
-        Failure::misuse(format!("no outbox {name} is configured")).hint(hint).into()
+        Failure::misuse(format!("no outbox source named {name}")).hint(hint).into()
     })
 }

@@ -42,22 +42,21 @@ fn page(progress: &Progress, screen: &Screen) -> String {
 /// How far the body index is, in one line.
 pub fn body_index(index: &BodyIndex) -> String {
     if index.state == "off" {
-        return "off: bodies are looked into one by one".into();
+        return "off: body searches use a full scan".into();
     }
     let indexed = moment::count(index.indexed);
     if index.behind == 0 {
         return format!("up to date, {indexed} bodies");
     }
     let bar = chart::bar(index.indexed, index.indexed.saturating_add(index.behind), BAR_CELLS);
-    let lag =
-        index.lag_ms.map(|ms| format!(", the oldest waits for {}", moment::took(ms))).unwrap_or_default();
+    let lag = index.lag_ms.map(|ms| format!(", oldest {} behind", moment::took(ms))).unwrap_or_default();
     format!("{bar} {indexed} bodies, {} to go{lag}", moment::count(index.behind))
 }
 
 fn regrouping(regrouping: &Regrouping) -> String {
     let revision = escape::line(&regrouping.revision);
     match &regrouping.towards {
-        None => format!("done, every letter is grouped by revision {revision}"),
+        None => format!("done, revision {revision}"),
         Some(towards) => {
             let bar = chart::bar(regrouping.done, regrouping.total, BAR_CELLS);
             let (done, total) = (moment::count(regrouping.done), moment::count(regrouping.total));
@@ -83,7 +82,7 @@ mod tests {
             "regrouping": {"revision": "1", "towards": "2\u{1b}[2J", "done": 500, "total": 1_000},
         }));
         insta::assert_snapshot!(under_way, @r"
-        body index  ██████████████████ 9,000 bodies, 3,000 to go, the oldest waits for 1 m 1 s
+        body index  ██████████████████ 9,000 bodies, 3,000 to go, oldest 1 m 1 s behind
         regrouping  ████████████ 500 of 1,000 from revision 1 to 2\u{1b}[2J
         ");
         let done = shown(serde_json::json!({
@@ -92,12 +91,12 @@ mod tests {
         }));
         insta::assert_snapshot!(done, @"
         body index  up to date, 12,000 bodies
-        regrouping  done, every letter is grouped by revision 2
+        regrouping  done, revision 2
         ");
         let off = shown(serde_json::json!({
             "bodyIndex": {"state": "off"}, "regrouping": {"revision": "2", "towards": null, "done": 0, "total": 0},
         }));
-        assert!(off.starts_with("body index  off: bodies are looked into one by one\n"), "{off}");
+        assert!(off.starts_with("body index  off: body searches use a full scan\n"), "{off}");
     }
 
     #[test]
@@ -111,7 +110,7 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         insta::assert_snapshot!(text, @r"
         body index  ██████████████████ 9,000,000 bodies, 3,000,000
-                    to go, the oldest waits for 1 m 1 s
+                    to go, oldest 1 m 1 s behind
         regrouping  ████████████ 500,000 of 1,000,000 from revision
                     1 to 2
         ");

@@ -11,17 +11,17 @@ use crate::output::{Format, Screen, escape, moment};
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret prune --dry-run                       what would go, where to, and why it may
-  lazaret prune                                 not to wait for the next time
+  lazaret prune --dry-run                       preview pruning
+  lazaret prune                                 prune now
   lazaret prune --dry-run --json | jq '[.archived, .deleted]'
 
-The server prunes by itself every five minutes, as `lazaret retention` shows. What is younger than the floor is only ever \
-archived, and held letters stay.";
+The server prunes automatically every five minutes, see `lazaret retention`. Letters younger than min_age are \
+archived, never deleted. Held letters are kept.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct PruneArgs {
-    /// Remove nothing, and say what would go
+    /// Preview without removing letters
     #[arg(long)]
     dry_run: bool,
 }
@@ -40,7 +40,7 @@ pub async fn run(args: PruneArgs, client: &Client, screen: &mut Screen) -> anyho
     screen.line(&verdict(&pruned, args.dry_run))?;
     for unmet in &pruned.unmet {
         let (scope, letters) = (scope_told(&unmet.scope), moment::count(unmet.letters));
-        screen.note(&escape::line(&format!("{scope}: {letters} over the limit stay, because they are held")));
+        screen.note(&escape::line(&format!("{scope}: {letters} over the limit kept: held")));
     }
     screen.note(&format!("next prune: {}", escape::line(&pruned.next_prune_at)));
     Ok(Outcome::Done)
@@ -57,7 +57,7 @@ fn table(queues: &[PrunedQueue]) -> Table {
         Column::number("DELETED"),
     ];
     if is_dry {
-        columns.extend([Column::whole("STATUS"), Column::whole("OLDEST").left_out(1), Column::cut("WHY")]);
+        columns.extend([Column::whole("STATUS"), Column::whole("OLDEST").left_out(1), Column::cut("REASON")]);
     }
     let mut table = Table::new(columns);
     for queue in queues {
@@ -80,12 +80,14 @@ fn table(queues: &[PrunedQueue]) -> Table {
 fn verdict(pruned: &Pruned, dry_run: bool) -> String {
     let (archived, deleted) = (moment::count(pruned.archived), moment::count(pruned.deleted));
     match (dry_run, pruned.archived + pruned.deleted, pruned.complete) {
-        (true, 0, _) => "nothing would go".to_owned(),
+        (true, 0, _) => "no letters beyond their limits".to_owned(),
         (true, _, true) => format!("{archived} would be archived, {deleted} deleted"),
         (true, _, false) => format!("at least {archived} would be archived, {deleted} deleted"),
-        (false, 0, true) => "nothing was too old or too much".to_owned(),
+        (false, 0, true) => "no letters beyond their limits".to_owned(),
         (false, _, true) => format!("{archived} archived, {deleted} deleted"),
-        (false, _, false) => format!("{archived} archived, {deleted} deleted; the rest goes by itself"),
+        (false, _, false) => {
+            format!("{archived} archived, {deleted} deleted; the rest is pruned in the background")
+        }
     }
 }
 
@@ -104,11 +106,11 @@ mod tests {
             next_prune_at: String::new(),
         };
         for (told, pruned, dry_run) in [
-            ("nothing would go", pruned(0, 0, true), true),
+            ("no letters beyond their limits", pruned(0, 0, true), true),
             ("at least 1,000 would be archived, 0 deleted", pruned(1_000, 0, false), true),
             ("1 archived, 2 deleted", pruned(1, 2, true), false),
-            ("1 archived, 2 deleted; the rest goes by itself", pruned(1, 2, false), false),
-            ("nothing was too old or too much", pruned(0, 0, true), false),
+            ("1 archived, 2 deleted; the rest is pruned in the background", pruned(1, 2, false), false),
+            ("no letters beyond their limits", pruned(0, 0, true), false),
         ] {
             assert_eq!(verdict(&pruned, dry_run), told);
         }

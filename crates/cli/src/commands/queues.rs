@@ -26,10 +26,10 @@ pub struct QueuesArgs {
 
 #[derive(Subcommand, Debug)]
 enum QueuesCommand {
-    /// Give no more jobs of a queue to workers; jobs are still taken in
+    /// Pause a queue: accepts jobs, delivers none
     #[command(after_help = EXAMPLES_PAUSE)]
     Pause(QueueArgs),
-    /// Give the jobs of a queue to workers again
+    /// Resume a queue
     #[command(after_help = EXAMPLES_RESUME)]
     Resume(QueueArgs),
 }
@@ -44,7 +44,7 @@ Examples:
 
 #[derive(Args, Debug)]
 struct QueueArgs {
-    /// The queue; it need not have had a job yet
+    /// Queue name
     name: String,
 }
 
@@ -70,13 +70,13 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     };
     if queues.is_empty() {
-        screen.note("no queues: one begins with its first job");
+        screen.note("no queues: the first job creates one");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&queues))?;
     let paused = queues.iter().filter(|queue| queue.paused).count();
     if paused > 0 {
-        screen.note(&format!("{paused} paused; `lazaret queues resume NAME` lets one go on"));
+        screen.note(&format!("{paused} paused; resume with `lazaret queues resume NAME`"));
     }
     Ok(Outcome::Done)
 }

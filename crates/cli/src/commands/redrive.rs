@@ -17,34 +17,34 @@ use crate::output::Screen;
 
 #[derive(Subcommand, Debug)]
 pub enum RedriveCommand {
-    /// Say what putting letters back would do: how many go where, how long it takes, what is refused and why
+    /// Plan a redrive (dry run): destinations, duration, blocked letters
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
-    /// Put back the letters of a plan, or plan and start in one go
+    /// Start a plan, or plan and start in one step
     #[command(after_help = start::EXAMPLES)]
     Start(start::StartArgs),
-    /// Follow a redrive until it ends
+    /// Follow a redrive until it finishes
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::WatchArgs),
-    /// Stop sending for now; what is on its way is still verified
+    /// Pause a redrive; letters in flight are still verified
     #[command(after_help = steps::EXAMPLES_PAUSE)]
     Pause(steps::BecauseArgs),
-    /// Go on with a redrive that is paused or has stopped
+    /// Resume a paused or stopped redrive
     #[command(after_help = steps::EXAMPLES_RESUME)]
     Resume(steps::RedriveArg),
-    /// End a redrive; letters that were not sent wait again
+    /// Cancel a redrive; unsent letters return to pending
     #[command(after_help = steps::EXAMPLES_CANCEL)]
     Cancel(steps::BecauseArgs),
-    /// Change how many letters a minute are sent
+    /// Change the rate
     #[command(after_help = steps::EXAMPLES_PACE)]
     Pace(steps::PaceArgs),
     /// List redrives, newest first
     #[command(after_help = list::EXAMPLES)]
     Ls(list::LsArgs),
-    /// Show one redrive: its plan, how far it is, and what became of its letters
+    /// Show a redrive: plan, progress and outcomes
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
-    /// Decide about a letter of which nobody knows whether it was sent
+    /// Settle a letter with an unknown outcome
     #[command(after_help = steps::EXAMPLES_SETTLE)]
     Settle(steps::SettleArgs),
 }

@@ -25,30 +25,30 @@ Examples:
   lazaret report failed.ndjson
   lazaret report entry.json batch.json --source report
   kubectl logs job/import | grep '^{' | lazaret report --ndjson
-  tail -f failed.ndjson | lazaret report --ndjson     lines are sent within a second
+  tail -f failed.ndjson | lazaret report --ndjson     lines are sent within 1 s
 
-An entry needs originalEvent and an eventId, in it or beside it; error and retryHistory are welcome:
+An entry needs originalEvent and an eventId, in it or beside it; error and retryHistory are optional:
   {\"eventId\":\"e1\",\"originalEvent\":{\"pattern\":\"invoice.created\"},\"error\":{\"message\":\"late\"}}
 
-JSON may be one entry, an array of them, or {\"items\":[…]}. What is known already is recognised and \
-counted as duplicate. Exit code 1 when an entry was refused.";
+JSON may be one entry, an array of them, or {\"items\":[…]}. Known entries are \
+counted as duplicates. Exit code 1 if an entry was refused.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// Files with JSON or NDJSON; `-` or none is stdin
+    /// JSON or NDJSON files; `-` or none for stdin
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The configured source that the letters come from
+    /// Name of the source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
 
-    /// Every line is an entry
+    /// Input is NDJSON: one entry per line
     #[arg(long)]
     ndjson: bool,
 
-    /// The whole file is one entry
+    /// Input is a single entry
     #[arg(long, conflicts_with = "ndjson")]
     entry: bool,
 }
@@ -88,7 +88,7 @@ async fn send_all(inputs: Vec<Input>, form: Form, sending: &mut Sending<'_>) -> 
         };
     }
     if items == 0 {
-        return Err(Failure::failed("there is nothing to report: the input is empty").into());
+        return Err(Failure::failed("input is empty").into());
     }
     Ok(())
 }

@@ -14,20 +14,20 @@ Examples:
   lazaret retention
   lazaret retention --source jobs
   lazaret retention --queue billing --json | jq '.queues[0].maxAge'
-  lazaret prune --dry-run                       what would go now
+  lazaret prune --dry-run                       preview pruning
 
-Letters over max_age, and the oldest over max_count, leave the store: younger than min_age always into the archive, \
-older ones as the policy says. Held letters stay. The letter behind a value says where it comes from: (q) the queue, \
-(s) the source, (g) [retention], and nothing what holds unless anything is set.";
+Letters over max_age, and the oldest over max_count, are pruned: younger than min_age always to the archive, older \
+ones according to pruning_policy. Held letters are kept. Origin of a value: (q) queue, (s) source, (g) [retention]; \
+no mark: default.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct RetentionArgs {
-    /// Only queues of this source
+    /// Source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
 
-    /// Only queues of this name
+    /// Queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 }
@@ -43,7 +43,7 @@ pub async fn run(args: RetentionArgs, client: &Client, screen: &mut Screen) -> a
     }
     let retention: Retention = answer.read()?;
     if retention.queues.is_empty() {
-        screen.note("no queue is like that");
+        screen.note("no matching queue");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&retention.queues))?;
@@ -62,7 +62,7 @@ fn table(queues: &[Queue]) -> Table {
         Column::whole("MAX AGE"),
         Column::whole("MAX COUNT"),
         Column::whole("COUNTED WITH").left_out(2),
-        Column::whole("FLOOR"),
+        Column::whole("MIN AGE"),
         Column::whole("POLICY"),
         Column::whole("RESOLVED").left_out(4),
         Column::whole("DISCARDED").left_out(3),
@@ -116,14 +116,14 @@ fn notes(retention: &Retention) -> Vec<String> {
     for Count { scope, max_count, letters, held, unmet } in &retention.counts {
         if *unmet > 0 {
             notes.push(format!(
-                "{}: {letters} letters, {max_count} allowed, {held} held: {unmet} over the limit stay",
+                "{}: {letters} letters, limit {max_count}, {held} held: {unmet} over the limit",
                 scope_told(scope)
             ));
         }
     }
     if retention.more_queues > 0 {
         notes.push(format!(
-            "{} more queues: --source and --queue choose",
+            "{} more queues: filter with --source and --queue",
             moment::count(retention.more_queues)
         ));
     }
@@ -186,7 +186,7 @@ mod tests {
     fn what_may_surprise_stands_below() {
         let expected = [
             "mails of jobs: max_age is shorter than min_age",
-            "queues of jobs together: 3 letters, 1 allowed, 2 held: 1 over the limit stay",
+            "queues of jobs together: 3 letters, limit 1, 2 held: 1 over the limit",
             "next prune: 2026-11-15T03:05:00.000Z",
         ];
         assert_eq!(notes(&answer()), expected);

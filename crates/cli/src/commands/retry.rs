@@ -25,55 +25,55 @@ Examples:
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body | jq .payload.currency=\\\"EUR\\\" |
       lazaret retry 019a8b1c-7e00-7000-8000-000000000000 --body - --yes
 
-An edit is kept beside the original, which never changes, with who made it and what differs; `lazaret show` has it. \
-What is edited is shown as a difference and asked about; --yes does not ask.
---to takes one of the configured destinations, by name. With --wait the exit code is 1 unless it succeeded.";
+The original letter is never changed. An edit is stored with its author and diff; see `lazaret show`. \
+The diff is shown for confirmation unless --yes is given.
+--to selects a configured destination by name. With --wait the exit code is 1 unless the retry succeeded.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct RetryArgs {
-    /// The letter
+    /// Letter id
     #[arg(value_parser = LetterId::parse)]
     id: LetterId,
 
-    /// Edit the body in $EDITOR first
+    /// Edit the body in $EDITOR
     #[arg(long, conflicts_with = "body")]
     edit: bool,
 
-    /// Edit the body as it is, with what is masked; needs the role approver or admin, and a --reason, which the audit log
-    /// keeps. Without it, values that are masked have to be typed
+    /// Reveal masked values in the editor; requires role approver or admin, and --reason, which is recorded in the
+    /// audit log
     #[arg(long, requires_all = ["edit", "reason"])]
     reveal: bool,
 
-    /// Send the content of this file in place of the body, `-` for stdin
+    /// File with the new body, `-` for stdin
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
 
-    /// Send this header, in place of the captured one if there is one; may be repeated
+    /// Set a header; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
     header: Vec<(String, String)>,
 
-    /// Do not send this captured header; may be repeated
+    /// Remove a header; repeatable
     #[arg(long, value_name = "NAME")]
     without_header: Vec<String>,
 
-    /// Another configured destination, by name
+    /// Name of another configured destination
     #[arg(long = "to", value_name = "DESTINATION")]
     destination: Option<String>,
 
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Why it goes although the gate refuses it; needs the role admin and 20 characters or more
-    #[arg(long, value_name = "REASON")]
+    /// Emergency override: reason of at least 20 characters; requires role admin
+    #[arg(long = "override", alias = "break-glass", value_name = "REASON")]
     break_glass: Option<String>,
 
-    /// Wait until it is known what became of it
+    /// Wait for the outcome
     #[arg(long)]
     wait: bool,
 
-    /// Do not ask whether the edit is right
+    /// Skip the confirmation of an edit
     #[arg(long, short)]
     yes: bool,
 }
@@ -98,7 +98,7 @@ pub async fn run(args: RetryArgs, client: &Client, screen: &mut Screen) -> anyho
         Err(error) => {
             // What somebody typed is not lost because a gate is shut.
             if let Some(path) = edit.and_then(Edit::keep) {
-                screen.note(&format!("the edited body is kept in {}", path.display()));
+                screen.note(&format!("edited body saved in {}", path.display()));
             }
             return Err(error.into());
         }
@@ -111,8 +111,8 @@ pub async fn run(args: RetryArgs, client: &Client, screen: &mut Screen) -> anyho
         Format::Json => screen.json(answer.text()?)?,
         Format::Text => {
             let run = escape::line(&redrive.id);
-            screen.line(&format!("{id} put back by redrive {run}"))?;
-            screen.note(&format!("what became of it: lazaret redrive watch {run}"));
+            screen.line(&format!("{id} sent by redrive {run}"))?;
+            screen.note(&format!("outcome: lazaret redrive watch {run}"));
         }
     }
     Ok(Outcome::Done)
@@ -128,8 +128,8 @@ async fn edit_of(args: &RetryArgs, client: &Client) -> anyhow::Result<Option<Edi
         return Ok(None);
     }
     if !args.yes && !prompt::can_ask() {
-        return Err(Failure::misuse("an edit is asked about, and nobody is there to answer")
-            .hint("say --yes if it is right")
+        return Err(Failure::misuse("confirmation required for an edit")
+            .hint("pass --yes to confirm")
             .into());
     }
     let mut edit = Edit {
@@ -166,12 +166,16 @@ fn show(edit: &Edit, screen: &Screen) -> anyhow::Result<()> {
 }
 
 fn confirm(args: &RetryArgs) -> anyhow::Result<()> {
-    if args.yes || prompt::yes("Send the letter so?")? { Ok(()) } else { Err(prompt::not_confirmed().into()) }
+    if args.yes || prompt::yes("Send the edited letter?")? {
+        Ok(())
+    } else {
+        Err(prompt::not_confirmed().into())
+    }
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
-        Some(_) | None => Err("write it like Name=value".into()),
+        Some(_) | None => Err("use Name=value".into()),
     }
 }

@@ -14,7 +14,7 @@ Examples:
   lazaret rules --json | jq '.items[] | select(.waiting > 0) | .name'
   lazaret rules disable nightly-timeouts
 
-Rules are made in the configuration ([[replay_rules]]); a switch made here beats it, and outlives a restart.";
+Rules are defined in the configuration ([[replay_rules]]). Enable and disable override it, also after a restart.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -25,10 +25,10 @@ pub struct RulesArgs {
 
 #[derive(Subcommand, Debug)]
 enum RulesCommand {
-    /// Let a rule put letters back, whatever the configuration says
+    /// Enable a rule, overriding the configuration
     #[command(after_help = EXAMPLES_ENABLE)]
     Enable(RuleName),
-    /// Stop a rule from putting letters back, whatever the configuration says
+    /// Disable a rule, overriding the configuration
     #[command(after_help = EXAMPLES_DISABLE)]
     Disable(RuleName),
 }
@@ -43,7 +43,7 @@ Examples:
 
 #[derive(Args, Debug)]
 struct RuleName {
-    /// The rule's name, as `lazaret rules` shows it
+    /// Rule name
     name: String,
 }
 
@@ -63,7 +63,7 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     }
     let rules: Rules = answer.read()?;
     if rules.items.is_empty() {
-        screen.note("no replay rules: [[replay_rules]] in the configuration makes them");
+        screen.note("no replay rules: define them under [[replay_rules]] in the configuration");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&rules.items))?;

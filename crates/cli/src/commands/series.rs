@@ -15,13 +15,13 @@ use crate::output::{Format, Paint, Screen, escape, fit, moment};
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret series                                everything, the last 48 hours
-  lazaret series --by queue                     the ten queues with the most deaths
+  lazaret series                                all letters, last 48 hours
+  lazaret series --by queue                     top 10 queues
   lazaret series --by type --value invoice.created --value order.created --since 7d
   lazaret series --step minute --since 90m
   lazaret series --by queue --json | jq '.items[] | {value, n: ([.points[].arrived] | add)}'
 
-Each line is drawn to its own largest column, which MOST names; a dot is a column in which nothing died.";
+Each line is scaled to its own peak, shown in PEAK; a dot is an empty column.";
 
 /// Columns of a line where nothing says how wide it may be, and at most and at least.
 const LINE_COLUMNS: u16 = 48;
@@ -34,27 +34,27 @@ const BESIDE_COLUMNS: u16 = 46;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SeriesArgs {
-    /// Tell lines apart by this; everything is one line unless said
+    /// Group by; default: one line for all letters
     #[arg(long, value_name = "WHAT", value_parser = SeriesBy::ALL.map(SeriesBy::name))]
     by: Option<String>,
 
-    /// A line for this value; may be repeated; the ten largest unless said
+    /// Value to show; repeatable; default: top 10
     #[arg(long, value_name = "VALUE", requires = "by")]
     value: Vec<String>,
 
-    /// The letters of this incident
+    /// Incident id
     #[arg(long, value_name = "ID", value_parser = IncidentId::parse, conflicts_with = "by")]
     incident: Option<IncidentId>,
 
-    /// The width of one step
+    /// Step width
     #[arg(long, value_name = "STEP", default_value = Step::Hour.name(), value_parser = Step::ALL.map(Step::name))]
     step: String,
 
-    /// Begin then: a time, or how long ago; 48h for hours and 3h for minutes unless said
+    /// Start: a time or a duration; default 48h for hours, 3h for minutes
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// End then: a time, or how long ago
+    /// End: a time or a duration
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 }
@@ -77,7 +77,7 @@ pub async fn run(args: SeriesArgs, client: &Client, screen: &mut Screen) -> anyh
     }
     let lines: SeriesLines = answer.read()?;
     if lines.items.iter().all(|line| line.points.is_empty()) {
-        screen.note(&footer(&lines, "nothing died or was decided", screen.width()));
+        screen.note(&footer(&lines, "no letters in this range", screen.width()));
         return Ok(Outcome::Done);
     }
     let drawn = table(&lines, columns(screen.width()));
@@ -113,7 +113,7 @@ fn table(lines: &SeriesLines, width: usize) -> Drawn {
         Column::cut("VALUE").left_out(3),
         Column::whole("DEATHS"),
         Column::number("DIED"),
-        Column::number("MOST").left_out(1),
+        Column::number("PEAK").left_out(1),
         Column::number("DECIDED").left_out(2),
     ]);
     let step = Step::parse(&lines.step).unwrap_or(Step::Hour);
@@ -133,8 +133,8 @@ fn table(lines: &SeriesLines, width: usize) -> Drawn {
         ]);
     }
     let each = match steps_each {
-        1 => format!("each column one {}", step.name()),
-        n => format!("each column {n} {}s", step.name()),
+        1 => format!("one {} per column", step.name()),
+        n => format!("{n} {}s per column", step.name()),
     };
     Drawn { table, each }
 }
@@ -171,14 +171,14 @@ mod tests {
     fn lines_are_drawn_with_their_numbers() {
         let drawn = table(&lines(), 24);
         let footer = footer(&lines(), &drawn.each, Some(80));
-        assert_eq!(footer, "2025-11-14T00:00Z to 2025-11-15T00:00Z · each column one hour");
+        assert_eq!(footer, "2025-11-14T00:00Z to 2025-11-15T00:00Z · one hour per column");
         insta::assert_snapshot!(drawn.table.render(Some(80), Colour::Off));
     }
 
     #[test]
     fn what_does_not_fit_is_added_up() {
         let drawn = table(&lines(), 12);
-        assert_eq!(drawn.each, "each column 2 hours");
+        assert_eq!(drawn.each, "2 hours per column");
         assert!(drawn.table.render(None, Colour::Off).contains("·▄█········▁"));
     }
 
@@ -194,7 +194,7 @@ mod tests {
             let fits = |line: &str| line.chars().count() <= usize::from(width);
             assert!(text.lines().all(fits), "{text}");
         }
-        let nothing = footer(&lines, "nothing died or was decided", Some(60));
-        assert_eq!(nothing, "2025-11-14T00:00Z to 2025-11-15T00:00Z\nnothing died or was decided");
+        let nothing = footer(&lines, "no letters in this range", Some(60));
+        assert_eq!(nothing, "2025-11-14T00:00Z to 2025-11-15T00:00Z\nno letters in this range");
     }
 }

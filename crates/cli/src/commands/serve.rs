@@ -24,33 +24,32 @@ use crate::output::{Format, Screen, tell};
 const EXAMPLES: &str = "\
 Examples:
   lazaret serve                                 http://127.0.0.1:7070, letters in ./lazaret-data
-  lazaret serve --listen 127.0.0.1:0            a free port; the first line of stdout says which
+  lazaret serve --listen 127.0.0.1:0            random port, printed on the first line of stdout
   lazaret serve --data /var/lib/lazaret --config /etc/lazaret.toml
   lazaret serve --store postgres://lazaret@db.example.org/lazaret
 
-Settings come from flags, then LAZARET_* variables, then the file, then defaults; \
+Precedence: flags, LAZARET_* variables, configuration file, defaults; \
 `lazaret config show` prints them.
-Addresses that are not loopback need a token first: `lazaret token new --name me --role admin`.
-Logs go to stderr; `--json` makes them JSON.
-SIGHUP takes the configuration anew; what needs a restart is told in the log.";
+Non-loopback addresses require a token: `lazaret token new --name me --role admin`.
+Logs go to stderr, as JSON with `--json`.
+The configuration is reloaded on SIGHUP; settings that need a restart are logged.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// Address to listen on; port 0 takes a free one
+    /// Listen address; port 0 selects a free port
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Folder for the letters; made if need be
+    /// Data folder; created if missing
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Store to use instead of the embedded one in the data folder: postgres://…; if there is a password in it, the
-    /// variable LAZARET_STORE is the safer place
+    /// Store URL instead of the embedded store: postgres://…; prefer LAZARET_STORE for a URL with a password
     #[arg(long, value_name = "URL")]
     store: Option<Secret>,
-    /// Configuration file; without it ./lazaret.toml, if it is there
+    /// Configuration file; default: ./lazaret.toml if present
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Let tests empty the store over HTTP; such a store is never used for real
+    /// Test mode: allow clearing the store over HTTP
     #[arg(long)]
     test_mode: bool,
 }
@@ -97,7 +96,7 @@ pub(super) fn failed(error: ServeError) -> Failure {
 pub(super) fn announce(address: SocketAddr) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush()) {
-        tell(&format!("note: cannot write to stdout ({error}); listening on http://{address}"));
+        tell(&format!("warning: cannot write to stdout ({error}); listening on http://{address}"));
     }
 }
 

@@ -18,41 +18,41 @@ const EXAMPLES: &str = "\
 Examples:
   lazaret show 019a8b1c-7e00-7000-8000-000000000000
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --life 1
-  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --older      with lives that are in the archive
+  lazaret show 019a8b1c-7e00-7000-8000-000000000000 --older      include archived lives
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --body > event.json
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --json | jq .retryHistory
   lazaret show 019a8b1c-7e00-7000-8000-000000000000 --reveal --reason 'ticket 7: which card was charged'
 
-What is masked is shown as [redacted]; the stored letter never changes, and what is put back is the original.";
+Masked values are shown as [redacted]; the stored letter is not changed, and redrives send the original.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowArgs {
-    /// The letter
+    /// Letter id
     #[arg(value_parser = LetterId::parse)]
     id: LetterId,
 
-    /// Write the bytes that were captured, and nothing else; exactly unless something in them is masked
+    /// Write only the captured body, byte for byte unless masked
     #[arg(long)]
     body: bool,
 
-    /// Attempts and payload of this life only
+    /// Only attempts and payload of this life
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     life: Option<u32>,
 
-    /// Also lives and failed runs that stand in files of the archive
+    /// Include archived lives and attempts
     #[arg(long, conflicts_with = "body")]
     older: bool,
 
-    /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
+    /// Do not indent the payload; with --body, write control characters to a terminal
     #[arg(long)]
     raw: bool,
 
-    /// Show what is masked too; needs the role approver or admin, and --reason
+    /// Reveal masked values; requires role approver or admin, and --reason
     #[arg(long, requires = "reason")]
     reveal: bool,
 
-    /// Why it is revealed, in 10 characters or more: the audit log keeps it
+    /// Reason for --reveal, at least 10 characters; recorded in the audit log
     #[arg(long, value_name = "TEXT", requires = "reveal")]
     reason: Option<String>,
 }
@@ -67,7 +67,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
     let id = args.id.to_string();
     if args.body {
         if screen.format == Format::Json {
-            return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
+            return Err(Failure::misuse("--body conflicts with --json").hint("remove --json").into());
         }
         let answer = body(&id, &args, client).await?;
         return write_body(args.raw, &answer, screen);
@@ -94,7 +94,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
             match body(&id, &args, client).await {
                 Ok(body) => Payload::of(&body),
                 Err(error) if is_withheld(&error) => {
-                    Payload::Text("withheld: it is no text, so that nothing in it can be masked".into())
+                    Payload::Text("withheld: binary body cannot be masked".into())
                 }
                 Err(error) => match body_missing(&error) {
                     Some(why) => Payload::Text(why),
@@ -113,9 +113,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
 /// Says how to see what is masked, if anything is.
 pub fn tell_masked(rest: &LetterRest, command: &str, screen: &Screen) {
     if rest.redacted {
-        screen.note(&format!(
-            "some values are masked; who may reveal sees them with {command} --reveal --reason WHY"
-        ));
+        screen.note(&format!("some values are masked; reveal them with {command} --reveal --reason TEXT"));
     }
 }
 
@@ -145,11 +143,9 @@ async fn body(id: &str, args: &ShowArgs, client: &Client) -> anyhow::Result<Answ
 pub fn write_body(raw: bool, answer: &Answer, screen: &mut Screen) -> anyhow::Result<Outcome> {
     if screen.is_terminal() && !raw && !is_harmless(&answer.bytes) {
         let bytes = moment::count(answer.bytes.len() as u64);
-        return Err(Failure::failed(format!(
-            "the {bytes} bytes hold characters that could upset the terminal"
-        ))
-        .hint("redirect them to a file or a pipe; --raw writes them anyway")
-        .into());
+        return Err(Failure::failed(format!("the {bytes} bytes contain control characters"))
+            .hint("redirect the output, or pass --raw")
+            .into());
     }
     screen.write(&answer.bytes)?;
     Ok(Outcome::Done)

@@ -13,7 +13,7 @@ use crate::output::{Format, Paint, Screen, escape, moment};
 const EXAMPLES: &str = "\
 Examples:
   lazaret sources
-  lazaret sources put-back 019a8b1c-7e00-7000-8000-000000000000
+  lazaret sources restore-row 019a8b1c-7e00-7000-8000-000000000000
   lazaret sources --json | jq '.items[] | select(.outbox.connected == false) | .name'";
 
 /// Rows that cannot be changed of which each is named.
@@ -28,20 +28,20 @@ pub struct SourcesArgs {
 
 #[derive(Subcommand, Debug)]
 enum SourcesCommand {
-    /// Make the row of a letter again that vanished from its table, dead as it was
-    #[command(after_help = EXAMPLES_PUT_BACK)]
-    PutBack(PutBackArgs),
+    /// Restore the missing outbox row of a letter
+    #[command(after_help = EXAMPLES_RESTORE_ROW, alias = "put-back")]
+    RestoreRow(RestoreRowArgs),
 }
 
-const EXAMPLES_PUT_BACK: &str = "\
+const EXAMPLES_RESTORE_ROW: &str = "\
 Examples:
-  lazaret sources put-back 019a8b1c-7e00-7000-8000-000000000000
+  lazaret sources restore-row 019a8b1c-7e00-7000-8000-000000000000
 
-The letter can be redriven then like any other.";
+The letter can then be redriven.";
 
 #[derive(Args, Debug)]
-struct PutBackArgs {
-    /// Letters, by their ids
+struct RestoreRowArgs {
+    /// Letter ids
     #[arg(required = true, value_name = "LETTER")]
     letters: Vec<String>,
 }
@@ -49,7 +49,7 @@ struct PutBackArgs {
 pub async fn run(args: SourcesArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     match args.command {
         None => list(client, screen).await,
-        Some(SourcesCommand::PutBack(args)) => put_back(&args.letters, client, screen).await,
+        Some(SourcesCommand::RestoreRow(args)) => put_back(&args.letters, client, screen).await,
     }
 }
 
@@ -66,8 +66,8 @@ async fn put_back(letters: &[String], client: &Client, screen: &mut Screen) -> a
             Format::Json => screen.json(answer.text()?)?,
             Format::Text => {
                 let told = match answer.read::<PutBack>()?.row.as_str() {
-                    "made" => "its row was made again",
-                    _ => "its row is there already",
+                    "made" => "row restored",
+                    _ => "row already exists",
                 };
                 screen.line(&format!("{}: {told}", escape::line(letter)))?;
             }
@@ -94,15 +94,15 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
             screen.note(&format!("{name}: {}", escape::line(error)));
         }
         if let Some(problem) = outbox.relay.as_ref().and_then(|relay| relay.problem.as_deref()) {
-            screen.note(&format!("the relay of {name}: {}", escape::line(problem)));
+            screen.note(&format!("relay of {name}: {}", escape::line(problem)));
         }
         for refused in outbox.relay.iter().flat_map(|relay| &relay.refused_rows).take(REFUSED_SHOWN) {
             let (row, reason) = (escape::line(&refused.row), escape::line(&refused.reason));
-            screen.note(&format!("the database refuses to change row {row} of {name}: {reason}"));
+            screen.note(&format!("row {row} of {name} cannot be updated: {reason}"));
         }
         if let Some(first) = outbox.vanished_letters.first() {
             screen.note(&format!(
-                "{name}: the rows of {} are gone; `lazaret sources put-back {}` makes one again",
+                "{name}: missing rows of {}; restore with `lazaret sources restore-row {}`",
                 moment::letters(outbox.vanished),
                 escape::line(first)
             ));
@@ -123,7 +123,7 @@ fn notes(source: &Source, name: &str, screen: &mut Screen) {
         }
     }
     if let Some(depth) = connection.depth.filter(|depth| *depth > 0) {
-        screen.note(&format!("{name}: {} to be captured", moment::letters(depth)));
+        screen.note(&format!("{name}: backlog {}", moment::letters(depth)));
     }
 }
 
@@ -168,9 +168,9 @@ fn state(source: &Source) -> (String, Option<Paint>) {
         Some(outbox) if !outbox.connected && !outbox.leads => ("elsewhere".to_owned(), None),
         Some(outbox) if !outbox.connected => ("connecting".to_owned(), Some(Paint::Yellow)),
         Some(outbox) if outbox.relay.as_ref().is_some_and(|relay| relay.problem.is_some()) => {
-            ("relay stuck".to_owned(), Some(Paint::Red))
+            ("relay failing".to_owned(), Some(Paint::Red))
         }
-        Some(outbox) if outbox.vanished > 0 => ("rows gone".to_owned(), Some(Paint::Yellow)),
+        Some(outbox) if outbox.vanished > 0 => ("missing rows".to_owned(), Some(Paint::Yellow)),
         Some(_) => ("connected".to_owned(), Some(Paint::Green)),
     }
 }

@@ -18,7 +18,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct StatsArgs {
-    /// Letters of this status only
+    /// Status
     #[arg(long, value_name = "STATUS", value_parser = Status::ALL.map(Status::name))]
     status: Option<String>,
 }

@@ -20,10 +20,10 @@ use crate::output::{COUNTER_OF_ROWS, Format, Screen, escape, moment};
 
 #[derive(Subcommand, Debug)]
 pub enum StoreCommand {
-    /// Bring a PostgreSQL store to the newest format
+    /// Migrate a PostgreSQL store to the latest schema
     #[command(after_help = EXAMPLES_MIGRATE)]
     Migrate(MigrateArgs),
-    /// Copy a whole store into an empty one
+    /// Copy a store into an empty one
     #[command(after_help = EXAMPLES_COPY)]
     Copy(CopyArgs),
 }
@@ -33,7 +33,7 @@ Examples:
   lazaret store migrate --store postgres://lazaret@db.example.org/lazaret
   LAZARET_STORE=postgres://lazaret:…@db.example.org/lazaret lazaret store migrate
 
-`serve` does the same at its start; this is for those who want to do it before.";
+`serve` also migrates at startup; use this command to migrate beforehand.";
 
 const EXAMPLES_COPY: &str = "\
 Examples:
@@ -41,13 +41,13 @@ Examples:
   lazaret store copy --from postgres://lazaret@db.example.org/lazaret --to sqlite:./lazaret-data
 
 Everything is copied: letters, incidents, redrives, jobs, holds, tokens, the audit log and the index of the archive. \
-Files of the archive stay where they are, and the search index is rebuilt.
-Stop the servers of both stores first. The target has to be empty; if the copy fails it stays empty.
+Archive files are not copied; the search index is rebuilt.
+Stop the servers of both stores first. The target must be empty; it stays empty if the copy fails.
 At the end every row is compared, the ledger recounted and the audit log verified.";
 
 #[derive(Args, Debug)]
 pub struct MigrateArgs {
-    /// The store; without it the one of the configuration
+    /// Store URL; default: from the configuration
     #[arg(long, value_name = "URL")]
     store: Option<Secret>,
     /// Configuration file
@@ -57,13 +57,13 @@ pub struct MigrateArgs {
 
 #[derive(Args, Debug)]
 pub struct CopyArgs {
-    /// The store to copy: sqlite:FOLDER or postgres://…
+    /// Source store: sqlite:FOLDER or postgres://…
     #[arg(long, value_name = "STORE")]
     from: Secret,
-    /// The store to copy into, made if need be
+    /// Target store; created if missing
     #[arg(long, value_name = "STORE")]
     to: Secret,
-    /// Configuration file that names the key of the audit log, if audit.key_file is set
+    /// Configuration file with audit.key_file
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
 }
@@ -79,15 +79,15 @@ async fn migrate(args: MigrateArgs, screen: &mut Screen) -> anyhow::Result<Outco
     let overrides = Overrides { store: args.store.map(Secret::into_text), ..Overrides::default() };
     let config = config::load(args.config, overrides)?;
     let StoreUrl::Postgres(url) = &config.store else {
-        let message = "the embedded store is brought to the newest format when it is opened";
-        return Err(Failure::misuse(message).hint("name a shared one with --store postgres://…").into());
+        let message = "the embedded store is migrated when it is opened";
+        return Err(Failure::misuse(message).hint("pass --store postgres://…").into());
     };
     let (from, to) = PostgresStore::migrate(url.secret()).await.map_err(|source| not_opened(url, source))?;
     match screen.format {
         Format::Json => screen.json(&json!({ "from": from, "to": to }).to_string())?,
-        Format::Text if from == to => screen.line(&format!("{url} has format {to} already"))?,
-        Format::Text if from == 0 => screen.line(&format!("{url} was made, in format {to}"))?,
-        Format::Text => screen.line(&format!("{url} was brought from format {from} to {to}"))?,
+        Format::Text if from == to => screen.line(&format!("{url}: schema {to}, up to date"))?,
+        Format::Text if from == 0 => screen.line(&format!("{url}: created with schema {to}"))?,
+        Format::Text => screen.line(&format!("{url}: migrated from schema {from} to {to}"))?,
     }
     Ok(Outcome::Done)
 }
@@ -103,8 +103,8 @@ async fn copy(args: CopyArgs, screen: &mut Screen) -> anyhow::Result<Outcome> {
         return Err(Failure::misuse("--from and --to are the same store").into());
     }
     if from.store == StoreUrl::Embedded && !from.data.join("lazaret.db").is_file() {
-        let message = format!("there is no store in {}", from.data.display());
-        return Err(Failure::failed(message).hint("name the data folder of the server").into());
+        let message = format!("no store in {}", from.data.display());
+        return Err(Failure::failed(message).hint("pass the data folder of the server").into());
     }
     let named = audit.key_file.is_some();
     let key = match AuditKey::read(&Config { audit, ..from.clone() }) {
@@ -134,12 +134,12 @@ fn place(flag: &str, given: Secret) -> Result<Config, Failure> {
         Some(_) | None => match StoreUrl::parse(&text) {
             Ok(store @ StoreUrl::Postgres(_)) => Ok(Config { store, ..Config::default() }),
             Ok(StoreUrl::Embedded) => {
-                Err(Failure::misuse(format!("{flag}: which folder? write sqlite:FOLDER")))
+                Err(Failure::misuse(format!("{flag}: folder required, use sqlite:FOLDER")))
             }
             Err(problem) if text.starts_with("postgres") => {
                 Err(Failure::misuse(format!("{flag}: {problem}")))
             }
-            Err(_) => Err(Failure::misuse(format!("{flag}: write sqlite:FOLDER or postgres://…"))),
+            Err(_) => Err(Failure::misuse(format!("{flag}: use sqlite:FOLDER or postgres://…"))),
         },
     }
 }
@@ -149,16 +149,14 @@ fn failed(error: CopyError) -> Failure {
         CopyError::Open(ServeError::Store(StoreError::Held { .. }))
         | CopyError::From(StoreError::Held { .. })
         | CopyError::To(StoreError::Held { .. }) => {
-            Some("stop that server first: the copy needs both stores alone")
+            Some("stop the server first: the copy needs exclusive access to both stores")
         }
         CopyError::Open(error) => return serve::failed(error),
         CopyError::From(ref source) | CopyError::To(ref source) => PostgresStore::hint(source),
-        CopyError::NotEmpty(_) => {
-            Some("name an empty folder or database: a copy is never mixed into another store")
-        }
+        CopyError::NotEmpty(_) => Some("use an empty folder or database as target"),
         CopyError::Key(_) => None,
         CopyError::Differs(_) | CopyError::Ledger | CopyError::Audit => Some(
-            "do not use the copy; look at the original with `lazaret ledger verify` and `lazaret audit verify`",
+            "do not use the copy; verify the original with `lazaret ledger verify` and `lazaret audit verify`",
         ),
     };
     let failure = Failure::failed(format!("{:#}", anyhow::Error::from(error)));
@@ -192,30 +190,29 @@ fn tell(
         Format::Text => {
             let all = moment::count(copied.rows.values().sum());
             screen.line(&format!(
-                "{all} rows copied, compared and the same: {} letters, {} incidents, {} redrives, {} jobs, {} audit entries",
+                "{all} rows copied and verified: {} letters, {} incidents, {} redrives, {} jobs, {} audit entries",
                 count("dead_letter_queue"), count("incidents"), count("redrives"), count("jobs"), count("audit"),
             ))?;
-            screen.note(&format!("the copy is in {}", escape::line(&to.kept_in())));
+            screen.note(&format!("target: {}", escape::line(&to.kept_in())));
         }
     }
     match (key, to.audit_key_file()) {
-        (None, _) => screen
-            .note("the audit log was not verified: its key was not found (--config with audit.key_file)"),
+        (None, _) => screen.note("audit log not verified: key not found (pass --config with audit.key_file)"),
         (Some(key), None) => {
             screen.note(&format!(
-                "set audit.key_file to a copy of {} where the copy is served",
+                "set audit.key_file on the target server to a copy of {}",
                 key.path().display()
             ));
         }
         (Some(_), Some(_)) => {}
     }
     if let Some(fault) = copied.audit_fault {
-        screen.note(&format!("the audit log has a fault, in the original as well: {}", fault.told()));
+        screen.note(&format!("audit log fault, also in the original: {}", fault.told()));
     }
     if copied.rows.get("archive_files").is_some_and(|files| *files > 0) {
-        let place = from.archive_url().map_or("where they are".to_owned(), |url| url.to_string());
+        let place = from.archive_url().map_or("their location".to_owned(), |url| url.to_string());
         screen.note(&format!(
-            "files of the archive were not copied: set archive.url to {} where the copy is served",
+            "archive files are not copied: set archive.url on the target server to {}",
             escape::line(&place)
         ));
     }

@@ -14,7 +14,7 @@ Examples:
   lazaret suggest type invoice.
   lazaret suggest error --limit 50 --json | jq -r '.items[].value'
 
-The number of letters stands before a value where a counter knows it.";
+Values are preceded by the number of letters where known.";
 
 /// The keys that have values to suggest.
 const KEYS: [&str; 11] = [
@@ -34,15 +34,15 @@ const KEYS: [&str; 11] = [
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SuggestArgs {
-    /// The key of a filter
+    /// Filter key
     #[arg(value_name = "KEY", value_parser = KEYS)]
     key: String,
 
-    /// What the values begin with
+    /// Prefix
     #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
     prefix: String,
 
-    /// Values at most, up to 100
+    /// Maximum number of values, up to 100
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     limit: u16,
 }
@@ -58,8 +58,8 @@ pub async fn run(args: SuggestArgs, client: &Client, screen: &mut Screen) -> any
     let suggestions: Suggestions = answer.read()?;
     if suggestions.items.is_empty() {
         let prefix = escape::line(&args.prefix);
-        let begin = if prefix.is_empty() { String::new() } else { format!(" that begins with {prefix}") };
-        screen.note(&format!("no {} occurs{begin}", args.key));
+        let begin = if prefix.is_empty() { String::new() } else { format!(" starting with {prefix}") };
+        screen.note(&format!("no values for {}{begin}", args.key));
         return Ok(Outcome::Done);
     }
     screen.table(&table(&suggestions.items))?;

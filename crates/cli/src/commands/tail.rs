@@ -20,14 +20,14 @@ use sse::{Message, Parser, Said};
 
 const EXAMPLES: &str = "\
 Examples:
-  lazaret tail                                  everything from now on; Ctrl-C ends
+  lazaret tail                                  new events; Ctrl-C ends
   lazaret tail queue:billing error:Timeout
   lazaret tail --kind 'dead_letter.*' --kind incident.opened
   lazaret tail --from-start --json | jq -c '[.at, .kind, .letterId]'
-  lazaret tail --after 4711                     what happened behind that event, then what happens
+  lazaret tail --after 4711                     events after a position, then new events
 
-With a filter only events about letters that match are told. When the connection breaks it is made \
-again by itself, and goes on where it broke.";
+With a filter, only events of matching letters are shown. A lost connection is restored automatically and \
+resumes at the same position.";
 
 /// Three beats of the server: a connection that is silent for longer is dead without knowing it.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -39,19 +39,19 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct TailArgs {
-    /// What the letters have to be like, such as queue:billing
+    /// Filter, such as queue:billing
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     pub filter: Vec<String>,
 
-    /// Events of this kind only, such as dead_letter.* or incident.opened; may be repeated
+    /// Event kind, such as dead_letter.* or incident.opened; repeatable
     #[arg(long, value_name = "PATTERN")]
     kind: Vec<String>,
 
-    /// Begin with the oldest event that is kept
+    /// Start with the oldest stored event
     #[arg(long, conflicts_with = "after")]
     from_start: bool,
 
-    /// Begin behind this event, by its position
+    /// Start after this event position
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
 }
@@ -90,7 +90,7 @@ async fn follow(
             Ended::Broken(why) => why,
         };
         let seconds = tail.wait.as_secs();
-        tail.screen.note(&format!("{broken}; trying again in {seconds} s"));
+        tail.screen.note(&format!("{broken}; retrying in {seconds} s"));
         tokio::time::sleep(tail.wait).await;
         tail.wait = (tail.wait * 2).min(WAIT_MAX);
     }
@@ -143,11 +143,9 @@ impl Tail<'_> {
         let (last_event, whence) = match self.place {
             Place::Start => {
                 query.push(("after", "0"));
-                (None, "from the oldest event that is kept".into())
+                (None, "from the oldest stored event".into())
             }
-            Place::Behind(position) => {
-                (Some(position.to_string()), format!("what happens behind event {position}"))
-            }
+            Place::Behind(position) => (Some(position.to_string()), format!("after event {position}")),
         };
         let wanted = Wanted { media_type: "text/event-stream", last_event: last_event.as_deref() };
         let mut stream = match client.stream(&["events"], &query, wanted).await {
@@ -184,7 +182,7 @@ impl Tail<'_> {
         let message = match said {
             Said::Event(message) => message,
             Said::TooLong => {
-                self.screen.note("an event is left out: it was longer than events are");
+                self.screen.note("event skipped: too long");
                 return Ok(());
             }
         };
@@ -192,7 +190,7 @@ impl Tail<'_> {
             "lost" => self.tell_lost(&read(&message)?),
             "dropped" => {
                 let dropped: ReaderDropped = read(&message)?;
-                self.screen.note(&format!("the server dropped us: {}", dropped.reason));
+                self.screen.note(&format!("disconnected by the server: {}", dropped.reason));
             }
             _ => {
                 let event: Event = read(&message)?;
@@ -209,9 +207,9 @@ impl Tail<'_> {
         let missing = lost.oldest.saturating_sub(lost.asked).saturating_sub(1);
         let told = match missing {
             // The place is ahead of what is kept: what lies between is not known to anybody.
-            0 => format!("{}; it begins with the oldest event that is kept", lost.reason),
-            1 => format!("1 event is lost: {}", lost.reason),
-            several => format!("{} events are lost: {}", moment::count(several), lost.reason),
+            0 => format!("{}; continuing with the oldest stored event", lost.reason),
+            1 => format!("1 event lost: {}", lost.reason),
+            several => format!("{} events lost: {}", moment::count(several), lost.reason),
         };
         self.screen.note(&told);
     }
@@ -219,7 +217,7 @@ impl Tail<'_> {
 
 fn read<T: serde::de::DeserializeOwned>(message: &Message) -> Result<T, Failure> {
     serde_json::from_str(&message.data).map_err(|_| {
-        Failure::failed("the server sent an event that is none of ours")
+        Failure::failed("unexpected event from the server")
             .hint("is --url (LAZARET_URL) the address of a Lazaret server of this version?")
     })
 }

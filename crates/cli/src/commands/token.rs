@@ -20,10 +20,10 @@ use crate::output::{Format, Screen, escape, moment};
 
 #[derive(Subcommand, Debug)]
 pub enum TokenCommand {
-    /// Make a token and print it, this once
+    /// Create a token and print it once
     #[command(after_help = EXAMPLES_NEW)]
     New(NewArgs),
-    /// List tokens; their secrets are not kept
+    /// List tokens
     #[command(after_help = EXAMPLES_LS)]
     Ls,
     /// Revoke a token
@@ -37,12 +37,12 @@ Examples:
   export LAZARET_TOKEN=$(lazaret token new --name me --role admin)
   lazaret token new --name me --role admin --data /var/lib/lazaret
 
---url names the server that makes it; --data, --store or --config name the store to make it in, through the server \
-that holds the folder if one does. With none of them the server on this machine makes it, or it is made in the default \
-store if none answers.
-Roles: producer reports letters; viewer looks; operator decides; approver also approves; \
-admin does everything.
-The first token has to be an admin's; from then on every request needs one.";
+--url selects the server; --data, --store or --config select a store, used through the server \
+that runs on it, if any. Without these flags the server on this machine is used, or the default \
+store if none is reachable.
+Roles: producer reports letters; viewer reads; operator redrives and decides; approver also approves; \
+admin has full access.
+The first token must have the role admin; from then on every request needs a token.";
 
 const EXAMPLES_LS: &str = "\
 Examples:
@@ -54,10 +54,10 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct NewArgs {
-    /// Who or what will use it; stands in the audit log
+    /// Name of the person or program; shown in the audit log
     #[arg(long)]
     name: String,
-    /// What it may do
+    /// Role
     #[arg(long, value_parser = Role::ALL.map(Role::name))]
     role: String,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub struct NewArgs {
 
 #[derive(Args, Debug)]
 pub struct RevokeArgs {
-    /// The token's id, as `lazaret token ls` shows it
+    /// Token id
     #[arg(value_parser = TokenId::parse)]
     id: TokenId,
 }
@@ -106,13 +106,13 @@ async fn make(
         Target::Default => match ask(client, &wish).await {
             Ok(answer) => print_minted(&answer, screen)?,
             Err(ClientError::Unreachable { .. }) => {
-                screen.note("no server answers");
+                screen.note("no server reachable");
                 make_in_store(on, &wish, screen).await?;
             }
             Err(error) => return Err(error.into()),
         },
     }
-    screen.note("keep it now: it is shown this once, and only its hash is stored");
+    screen.note("copy the token now: it is shown once and stored as a hash");
     Ok(Outcome::Done)
 }
 
@@ -129,7 +129,7 @@ async fn ask(client: &Client, wish: &TokenWish) -> Result<Answer, ClientError> {
 
 fn print_minted(answer: &Answer, screen: &mut Screen) -> anyhow::Result<()> {
     let minted: MintedToken = answer.read()?;
-    screen.note(&format!("made by the server, id {}", escape::line(&minted.id)));
+    screen.note(&format!("created by the server, id {}", escape::line(&minted.id)));
     match screen.format {
         Format::Json => screen.json(answer.text()?)?,
         Format::Text => screen.line(&escape::line(&minted.token))?,
@@ -140,7 +140,7 @@ fn print_minted(answer: &Answer, screen: &mut Screen) -> anyhow::Result<()> {
 /// Makes the token in the store itself, or through the server that holds its folder.
 async fn make_in_store(on: StoreArgs, wish: &TokenWish, screen: &mut Screen) -> anyhow::Result<()> {
     let config = on.load()?;
-    let role = Role::parse(&wish.role).ok_or_else(|| Failure::misuse("there is no such role"))?;
+    let role = Role::parse(&wish.role).ok_or_else(|| Failure::misuse("unknown role"))?;
     let made = match tokens::create_offline(&config, &wish.name, role).await {
         Ok(made) => made,
         Err(ServeError::Store(StoreError::Held { folder, holder })) => {
@@ -149,12 +149,14 @@ async fn make_in_store(on: StoreArgs, wish: &TokenWish, screen: &mut Screen) -> 
         }
         Err(error) => {
             let hint = error.hint();
-            let failure = Failure::failed(format!("cannot make the token: {:#}", anyhow::Error::from(error)));
-            let hint = hint.unwrap_or_else(|| "name the server with --url, or its folder with --data".into());
+            let failure =
+                Failure::failed(format!("cannot create the token: {:#}", anyhow::Error::from(error)));
+            let hint =
+                hint.unwrap_or_else(|| "select a server with --url, or a data folder with --data".into());
             return Err(failure.hint(hint).into());
         }
     };
-    screen.note(&format!("made offline in {}, id {}", escape::line(&config.kept_in()), made.id));
+    screen.note(&format!("created offline in {}, id {}", escape::line(&config.kept_in()), made.id));
     match screen.format {
         Format::Json => {
             let json = json!({
@@ -173,14 +175,14 @@ async fn ask_holder(folder: &Path, holder: &str, wish: &TokenWish) -> anyhow::Re
     let held = |why: &str| {
         let (folder, holder) = (folder.display().to_string(), escape::line(holder));
         Failure::failed(format!("{} is in use by {holder}, {why}", escape::line(&folder)))
-            .hint("stop it and try again, or name the server with --url")
+            .hint("stop it and try again, or pass --url")
     };
-    let served = ServedAt::read(folder).ok_or_else(|| held("which does not say where it answers"))?;
+    let served = ServedAt::read(folder).ok_or_else(|| held("which does not publish its address"))?;
     let client = Client::new(&served.url, Some(&served.key))?;
     match ask(&client, wish).await {
         Ok(answer) => Ok(answer),
         Err(ClientError::Refused(problem)) if problem.code == "unauthorized" => {
-            Err(held("and another server answers at its address").into())
+            Err(held("and a different server answers at its address").into())
         }
         Err(ClientError::Refused(problem)) => Err(ClientError::Refused(problem).into()),
         Err(_) => Err(held("which does not answer").into()),
@@ -195,7 +197,7 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     }
     let tokens: Tokens = answer.read()?;
     if tokens.items.is_empty() {
-        screen.note("no tokens: everyone on the server's machine may do everything");
+        screen.note("no tokens: access control is off, anyone on the server's machine has full access");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&tokens.items))?;

@@ -14,7 +14,7 @@ use crate::output::{Format, Paint, Screen, escape, moment};
 const EXAMPLES: &str = "\
 Examples:
   lazaret workers
-  lazaret workers quiet mailer-1            before a deploy
+  lazaret workers quiet mailer-1            before a deployment
   lazaret workers --json | jq '.items[] | select(.state == \"stale\") | .id'";
 
 #[derive(Args, Debug)]
@@ -26,13 +26,13 @@ pub struct WorkersArgs {
 
 #[derive(Subcommand, Debug)]
 enum WorkersCommand {
-    /// Tell a worker to finish what it has and to fetch no more
+    /// Quiet a worker: it finishes active jobs and fetches no new ones
     #[command(after_help = EXAMPLES_QUIET)]
     Quiet(WorkerArgs),
-    /// Tell a quiet worker to go on
+    /// Resume a quiet worker
     #[command(after_help = EXAMPLES_RESUME)]
     Resume(WorkerArgs),
-    /// Tell a worker to finish what it has and to exit; there is no way back
+    /// Terminate a worker: it finishes active jobs and exits; cannot be undone
     #[command(after_help = EXAMPLES_TERMINATE)]
     Terminate(WorkerArgs),
 }
@@ -41,7 +41,7 @@ const EXAMPLES_QUIET: &str = "\
 Examples:
   lazaret workers quiet mailer-1
 
-It learns of it with its next heartbeat; until then it fetches and gets nothing.";
+Takes effect immediately: fetches return no jobs. The worker is notified with its next heartbeat.";
 
 const EXAMPLES_RESUME: &str = "\
 Examples:
@@ -51,12 +51,12 @@ const EXAMPLES_TERMINATE: &str = "\
 Examples:
   lazaret workers terminate mailer-1
 
-It learns of it with its next heartbeat. Once it is started again it is a worker like any other, if its heartbeats tell
-its pid, host or start time; if they do not, it has to be started under another name.";
+The worker is notified with its next heartbeat. A restarted worker is accepted again if its heartbeats include
+pid, host or start time; otherwise start it under another name.";
 
 #[derive(Args, Debug)]
 struct WorkerArgs {
-    /// The worker, as `lazaret workers` shows it
+    /// Worker id
     name: String,
 }
 
@@ -74,7 +74,7 @@ async fn tell(name: &str, verb: &str, client: &Client, screen: &mut Screen) -> a
     match screen.format {
         Format::Json => screen.json(answer.text()?)?,
         Format::Text => {
-            screen.line(&escape::line(&format!("{name} is told with its next heartbeat: {verb}")))?;
+            screen.line(&escape::line(&format!("{name}: {verb} with its next heartbeat")))?;
         }
     }
     Ok(Outcome::Done)
@@ -85,7 +85,7 @@ async fn list(client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     };
     if workers.is_empty() {
-        screen.note("no workers: one is known from its first heartbeat");
+        screen.note("no workers: a worker is listed after its first heartbeat");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&workers, moment::now()))?;
@@ -96,12 +96,12 @@ fn table(workers: &[Worker], now: Time) -> Table {
     let mut table = Table::new(vec![
         Column::cut_to("WORKER", 16),
         Column::whole("STATE"),
-        Column::whole("WISHED").left_out(4),
+        Column::whole("REQUESTED").left_out(4),
         Column::cut("HOST").left_out(3),
         Column::number("PID").left_out(1),
         Column::cut("QUEUES").left_out(5),
-        Column::number("HOLDS"),
-        Column::whole("HEARD"),
+        Column::number("ACTIVE"),
+        Column::whole("HEARTBEAT"),
         Column::whole("SINCE").left_out(2),
     ]);
     for worker in workers {

@@ -15,7 +15,7 @@ const GAP: u16 = 2;
 enum Fit {
     /// It keeps its width: ids are copied, numbers are read.
     Whole,
-    /// It is cut, but not below this; rather a column that may be left out goes.
+    /// It is cut, but not below this; an optional column is dropped first.
     Cut(u16),
 }
 
@@ -46,7 +46,7 @@ impl Column {
         Column { alignment: CellAlignment::Right, ..Column::whole(title) }
     }
 
-    /// May be left out when there is no room, the lowest rank first.
+    /// Optional: dropped when there is no room, the lowest rank first.
     pub fn left_out(self, rank: u8) -> Column {
         Column { rank: Some(rank), ..self }
     }

@@ -7,7 +7,11 @@ fn a_token_made_without_a_server_closes_the_server() {
     let desk = Desk::new();
     let made = desk.run(&["token", "new", "--name", "me", "--role", "admin", "--data", "lazaret-data"]);
     assert_eq!(made.code, 0, "{made:?}");
-    assert!(made.stderr.contains("made offline in ") && made.stderr.contains("this once"), "{}", made.stderr);
+    assert!(
+        made.stderr.contains("created offline in ") && made.stderr.contains("shown once"),
+        "{}",
+        made.stderr
+    );
     let token = made.stdout.trim_end();
     assert_eq!((token.len(), &token[..4], made.stdout.lines().count()), (47, "lzr_", 1));
 
@@ -26,7 +30,7 @@ fn a_running_server_makes_tokens_and_revokes_them() {
     let server = Server::start();
     assert!(server.run(&["token", "ls"]).stderr.contains("no tokens"));
     let admin = server.run(&["token", "new", "--name", "me", "--role", "admin"]);
-    assert!(admin.stderr.contains("made by the server"), "{}", admin.stderr);
+    assert!(admin.stderr.contains("created by the server"), "{}", admin.stderr);
     let admin = admin.ok();
     let admin = ["--token", admin.trim_end()];
     let with_admin = |args: &[&str]| server.run(&[&admin[..], args].concat());
@@ -49,10 +53,10 @@ fn a_named_folder_decides_where_a_token_is_made() {
     let desk = Desk::new().with_env("LAZARET_URL", &other.url);
     let new = ["token", "new", "--name", "me", "--role", "admin"];
     let made = desk.run(&[&new[..], &["--data", "mine"]].concat());
-    assert!(made.stderr.contains("made offline in ") && made.stderr.contains("mine"), "{made:?}");
+    assert!(made.stderr.contains("created offline in ") && made.stderr.contains("mine"), "{made:?}");
     assert!(other.run(&["token", "ls"]).stderr.contains("no tokens"), "the other server was left alone");
     let both = [&new[..], &["--data", "mine", "--url", &other.url]].concat();
-    assert!(desk.run(&both).fails(2).contains("--url names a server"));
+    assert!(desk.run(&both).fails(2).contains("--url selects a server"));
 
     let nowhere = [&new[..], &["--url", "http://127.0.0.1:1"]].concat();
     desk.run(&nowhere).fails(1);
@@ -72,7 +76,7 @@ fn a_folder_that_a_server_holds_gets_its_token_from_that_server() {
     let data = server.data();
     let new = ["token", "new", "--name", "me", "--role", "admin", "--data", arg(&data)];
     let made = server.desk.run(&new);
-    assert!(made.stderr.contains("made by the server"), "{made:?}");
+    assert!(made.stderr.contains("created by the server"), "{made:?}");
     let token = made.ok();
     server.run(&["--token", token.trim_end(), "stats"]).ok();
     let audit = server.run(&["--token", token.trim_end(), "audit"]).ok();
@@ -89,7 +93,7 @@ fn a_folder_that_a_server_holds_gets_its_token_from_that_server() {
     });
     std::fs::write(data.join("lock"), lock.replace(&server.url, &other.url)).unwrap();
     let refused = server.desk.run(&new).fails(1);
-    assert!(refused.contains("another server answers at its address"), "{refused}");
+    assert!(refused.contains("a different server answers at its address"), "{refused}");
     assert!(!refused.contains(key), "{refused}");
 }
 
@@ -107,7 +111,7 @@ fn an_address_that_others_can_reach_is_refused_without_tokens_and_in_test_mode()
     let desk = Desk::new();
     let refused = desk.run(&["serve", "--listen", "0.0.0.0:0"]).fails(1);
     assert!(refused.contains("can be reached from other machines"), "{refused}");
-    assert!(refused.contains("hint: make a token first: lazaret token new"), "{refused}");
+    assert!(refused.contains("hint: create a token first: lazaret token new"), "{refused}");
     let refused = desk.run(&["serve", "--listen", "0.0.0.0:0", "--data", "test", "--test-mode"]).fails(1);
     assert!(refused.contains("test mode serves on loopback only"), "{refused}");
 }

@@ -13,16 +13,16 @@ fn deleted_letters_are_in_the_archive_until_they_are_restored() {
     server.run(&["hold", &held, "--reason", "case 12"]).ok();
     let none = server.run(&["archive", "ls", "--deleted"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
-    assert!(none.stderr.contains("nothing that was deleted is kept"), "{none:?}");
+    assert!(none.stderr.contains("no deleted letters"), "{none:?}");
     assert_eq!(
         server.run(&["delete", &a, "--reason", "test data"]).ok(),
         format!("{a} deleted: was pending\n")
     );
     let gone = server.run(&["show", &a]).fails(1);
-    assert!(gone.contains("does not exist") && gone.contains(&format!("lazaret restore {a}")), "{gone}");
+    assert!(gone.contains("was deleted by") && gone.contains(&format!("lazaret restore {a}")), "{gone}");
     assert!(server.run(&["delete", &held]).fails(1).contains("hint: release the hold first"));
     let unsaid = server.run(&["delete", "--filter", "type:t", "--expect", "2"]).fails(2);
-    assert!(unsaid.contains("needs a reason"), "{unsaid}");
+    assert!(unsaid.contains("reason required"), "{unsaid}");
     let ran = server.run(&["delete", "--filter", "type:t", "--expect", "2", "--reason", "test data"]);
     assert!(ran.stdout.starts_with("deleted 1 letter, skipped 1\n"), "{ran:?}");
 
@@ -35,7 +35,7 @@ fn deleted_letters_are_in_the_archive_until_they_are_restored() {
     let rest = server.json(&["archive", "ls", "--cursor", page["nextCursor"].as_str().unwrap()]);
     assert_eq!((&rest["items"][0]["id"], rest["items"].as_array().unwrap().len()), (&a.clone().into(), 1));
     let shown = server.run(&["archive", "show", &a]).ok();
-    for part in ["in the archive", "deleted", "12345678901234567890.10", "lazaret restore"] {
+    for part in ["archived", "deleted", "12345678901234567890.10", "lazaret restore"] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     let bytes = server.run(&["archive", "show", &a, "--body"]).ok();
@@ -46,7 +46,7 @@ fn deleted_letters_are_in_the_archive_until_they_are_restored() {
     assert!(server.run(&["show", &a]).ok().contains("pending"));
     assert!(!server.run(&["archive", "ls"]).ok().contains(&a));
     assert!(server.run(&["archive", "show", &a]).fails(1).contains("is live"));
-    assert!(server.run(&["archive", "show", NOBODY]).fails(1).contains("does not exist"));
+    assert!(server.run(&["archive", "show", NOBODY]).fails(1).contains("not found"));
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
 }
 
@@ -58,12 +58,12 @@ fn by_filter_the_number_is_stated_and_has_to_be_right() {
     }
     server.run(&["delete", "--filter", "type:t", "--expect", "3", "--reason", "test data"]).ok();
     let restore = |words: &[&str]| server.run(&[&["archive", "restore", "--deleted"], words].concat());
-    assert!(restore(&["--filter", "type:t"]).fails(2).contains("--count"));
-    assert!(restore(&["--filter", " ", "--count", "3"]).fails(2).contains("hint: say --all"));
-    let wrong = restore(&["--filter", "type:t", "--count", "2"]).fails(1);
-    assert!(wrong.contains("3 letters of the archive match, 2 were expected"), "{wrong}");
-    assert_eq!(restore(&["--filter", "event:a", "--count", "1"]).ok(), "restored 1 letter\n");
-    let json = restore(&["--all", "--count", "2", "--reason", "needed", "--json"]).ok();
+    assert!(restore(&["--filter", "type:t"]).fails(2).contains("--expect"));
+    assert!(restore(&["--filter", " ", "--expect", "3"]).fails(2).contains("hint: use --all"));
+    let wrong = restore(&["--filter", "type:t", "--expect", "2"]).fails(1);
+    assert!(wrong.contains("3 archived letters match, expected 2"), "{wrong}");
+    assert_eq!(restore(&["--filter", "event:a", "--expect", "1"]).ok(), "restored 1 letter\n");
+    let json = restore(&["--all", "--expect", "2", "--reason", "needed", "--json"]).ok();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["end"]["restored"], 2, "{json}");
     assert_eq!(server.json(&["stats"])["byStatus"]["pending"], 3);
@@ -76,11 +76,11 @@ fn files_and_their_check_say_what_there_is() {
     let server = Server::start();
     let ran = server.run(&["archive", "files"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
-    assert!(ran.stderr.contains("nothing waits for a file"), "{ran:?}");
-    assert_eq!(server.run(&["archive", "verify"]).ok(), "0 files with 0 letters: as they were written\n");
+    assert!(ran.stderr.contains("no letters queued for the next file"), "{ran:?}");
+    assert_eq!(server.run(&["archive", "verify"]).ok(), "0 files with 0 letters verified\n");
     let end: Value = serde_json::from_str(&server.run(&["archive", "verify", "--json"]).ok()).unwrap();
     assert_eq!(end["end"]["files"], 0, "{end}");
-    assert!(server.run(&["archive", "verify", NOBODY]).fails(1).contains("does not exist"));
+    assert!(server.run(&["archive", "verify", NOBODY]).fails(1).contains("not found"));
     let id = server.letter("a", "t");
     server.run(&["delete", &id, "--reason", "test data"]).ok();
     let ran = server.run(&["archive", "files"]);
@@ -103,7 +103,7 @@ fn letters_in_files_are_checked_shown_and_brought_back() {
     let server = Server::start_on(server.stop());
     let listed = wait_for_file(&server);
     let path = listed["items"][0]["path"].as_str().unwrap().to_owned();
-    assert_eq!(server.run(&["archive", "verify"]).ok(), "1 file with 1 letter: as they were written\n");
+    assert_eq!(server.run(&["archive", "verify"]).ok(), "1 file with 1 letter verified\n");
     assert!(server.run(&["archive", "files"]).ok().contains(&path));
     assert!(server.run(&["archive", "show", &id]).ok().contains(", row 0"));
 
@@ -112,9 +112,12 @@ fn letters_in_files_are_checked_shown_and_brought_back() {
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     let bad = server.run(&["archive", "verify"]);
     assert_eq!(bad.code, 1, "{bad:?}");
-    assert!(bad.stdout.starts_with("1 of 1 file not as written\n") && bad.stdout.contains(&path), "{bad:?}");
+    assert!(
+        bad.stdout.starts_with("1 of 1 file missing or damaged\n") && bad.stdout.contains(&path),
+        "{bad:?}"
+    );
     let bad = server.run(&["restore", &id]).fails(1);
-    assert!(bad.contains(&path) && bad.contains("hint: put the file back from a copy"), "{bad}");
+    assert!(bad.contains(&path) && bad.contains("hint: restore the file from a backup"), "{bad}");
     std::fs::write(&file, whole).unwrap();
     server.run(&["restore", &id]).ok();
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));

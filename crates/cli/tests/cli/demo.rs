@@ -57,7 +57,7 @@ fn the_demo_shows_queues_workers_jobs_and_their_dead_letters() {
         server.json(&["redrive", "plan", "error:KeyError", "tenant:harbour-pine-fr", "--pace", "unlimited"]);
     let (id, count) = (plan["id"].as_str().unwrap(), plan["count"].as_u64().unwrap());
     assert!(count > 10 && plan["refused"] == 0, "{plan}");
-    server.run(&["redrive", "start", id, "--count", &count.to_string(), "--watch"]).ok();
+    server.run(&["redrive", "start", id, "--expect", &count.to_string(), "--watch"]).ok();
     assert_eq!(server.json(&["redrive", "show", id])["letters"]["succeeded"], count);
 
     // What was discarded long ago is archived, and what is disputed is held, those to come too.

@@ -35,7 +35,7 @@ fn a_cursor_of_another_list_is_misuse() {
 fn a_letter_that_does_not_exist_is_a_failure() {
     let server = Server::start();
     let told = server.run(&["show", "019a8b1c-7e00-7000-8000-000000000000"]).fails(1);
-    assert!(told.contains("does not exist") && told.contains("hint: "), "{told}");
+    assert!(told.contains("not found") && told.contains("hint: "), "{told}");
 }
 
 #[test]
@@ -110,6 +110,6 @@ fn another_kind_of_server_is_recognised() {
     for page in [answer("200 OK", "<html>"), answer("404 Not Found", "nothing here")] {
         let url = answering(vec![page]);
         let told = Desk::new().run(&["--url", &url, "stats"]).fails(1);
-        assert!(told.contains("does not speak Lazaret's API") && told.contains("hint: "), "{told}");
+        assert!(told.contains("is not a Lazaret server") && told.contains("hint: "), "{told}");
     }
 }

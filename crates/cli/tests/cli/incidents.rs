@@ -47,7 +47,7 @@ fn incidents_are_listed_narrowed_and_paged() {
     );
     assert_eq!(server.json(&["incidents", "type:order.*", "error:TimeoutError"])["total"], 1);
     assert_eq!(server.json(&["incidents", "--text", "GATEWAY"])["total"], 2);
-    assert_eq!(server.run(&["incidents", "nothing", "like", "it"]).stderr, "no incidents match\n");
+    assert_eq!(server.run(&["incidents", "nothing", "like", "it"]).stderr, "no matching incidents\n");
 
     let first = server.run(&["incidents", "--since", "24h", "--limit", "1"]);
     let next = first.stderr.lines().find_map(|line| line.strip_prefix("next page: lazaret ")).unwrap();
@@ -62,15 +62,9 @@ fn an_incident_tells_why_and_whom_and_how_to_go_on() {
     let id = incident_of(&server, "invoice.created");
     let page = server.run(&["incident", "show", &id]).ok();
     let next = format!("lazaret ls incident:{id}");
-    for part in [
-        "2, all pending",
-        "why grouped",
-        "invoice.created",
-        "affected",
-        "each column",
-        &next,
-        "lazaret show ",
-    ] {
+    for part in
+        ["2, all pending", "grouping", "invoice.created", "affected", "letters per", &next, "lazaret show "]
+    {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     let letters = server.json(&["ls", &format!("incident:{id}")]);
@@ -99,7 +93,7 @@ fn an_incident_whose_letters_are_decided_is_closed_and_out_of_the_way() {
     server.run(&["resolve", "--filter", "type:invoice.*", "--expect", "2"]).ok();
     let none = server.run(&["incidents"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
-    assert!(none.stderr.contains("--all lists those too"), "{}", none.stderr);
+    assert!(none.stderr.contains("--all includes closed incidents"), "{}", none.stderr);
 }
 
 #[test]
@@ -110,8 +104,7 @@ fn a_letter_shows_why_it_is_where_it_is_and_who_decided_what() {
     server.run(&["discard", &letter, "--reason", "test data"]).ok();
     server.run(&["reopen", &letter]).ok();
     let page = server.run(&["show", &letter]).ok();
-    for part in
-        ["why grouped", "order.created", "decisions (2)", "discard by ", "test data", "no reason given"]
+    for part in ["grouping", "order.created", "decisions (2)", "discard by ", "test data", "no reason given"]
     {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
@@ -133,7 +126,7 @@ fn what_came_is_drawn_and_values_are_suggested() {
     for part in ["VALUE", "invoice.created", "order.created", "█"] {
         assert!(by_type.stdout.contains(part), "{part} is missing in\n{}", by_type.stdout);
     }
-    assert!(by_type.stderr.contains("each column"), "{}", by_type.stderr);
+    assert!(by_type.stderr.contains("per column"), "{}", by_type.stderr);
     let one = server.json(&["series", "--by", "type", "--value", "order.created", "--since", "2h"]);
     assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert!(server.run(&["series", "--value", "x"]).fails(2).contains("--by"));
@@ -172,10 +165,7 @@ fn a_list_goes_on_by_itself_when_the_time_of_the_server_ran_out() {
     let server = Scripted::start(pages());
     let ran = desk.run(&["--url", &server.url, "ls", "--limit", "10"]);
     assert_eq!((ran.code, ran.stdout.lines().count()), (0, 3), "{ran:?}");
-    assert_eq!(
-        ran.stderr,
-        "2 of at least 2 letters · status:pending\nlooked into 15,000 letters one by one\n"
-    );
+    assert_eq!(ran.stderr, "2 of at least 2 letters · status:pending\nfull scan: 15,000 letters read\n");
     assert!(!server.request().contains("cursor="));
     for cursor in ["cursor=c1", "cursor=c2"] {
         let request = server.request();
@@ -210,6 +200,6 @@ fn a_search_that_somebody_stops_shows_what_it_found() {
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!((output.status.code(), stdout.lines().count()), (Some(1), 2), "{stdout}{stderr}");
-    assert!(stderr.contains("looked into 5,000 letters one by one"), "{stderr}");
-    assert!(stderr.ends_with("go on: lazaret ls queue:q --cursor c1\n"), "{stderr}");
+    assert!(stderr.contains("full scan: 5,000 letters read"), "{stderr}");
+    assert!(stderr.ends_with("continue: lazaret ls queue:q --cursor c1\n"), "{stderr}");
 }

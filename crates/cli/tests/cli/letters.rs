@@ -118,7 +118,7 @@ fn a_refused_entry_is_told_with_its_line_and_spoils_no_other() {
     let single = server.run_with_input(&["report"], b"{\"eventId\":\"x\"}");
     assert!(single.fails(1).contains("stdin: entry 1: refused: originalEvent is missing"));
     assert!(server.run_with_input(&["report"], b"{ nonsense").fails(1).contains("neither JSON nor NDJSON"));
-    assert!(server.run_with_input(&["report"], b" \n").fails(1).contains("nothing to report"));
+    assert!(server.run_with_input(&["report"], b" \n").fails(1).contains("input is empty"));
     assert!(server.run(&["report", "no-such-file"]).fails(1).contains("cannot read no-such-file"));
 }
 

@@ -74,7 +74,7 @@ fn an_edit_that_was_made_from_what_is_shown_is_refused() {
     let file = server.desk.file("fixed.json", &masked.replace("ada", "eve"));
     let refused = server.run(&["retry", &id, "--body", arg(&file), "--yes"]);
     assert_ne!(refused.code, 0);
-    assert!(refused.stderr.contains("holds a mask"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("contains a mask"), "{}", refused.stderr);
 }
 
 #[test]

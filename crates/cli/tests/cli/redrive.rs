@@ -63,10 +63,7 @@ fn an_incident_is_diagnosed_fixed_put_back_and_closed() {
 
     let shut = server.run(&["redrive", "plan", "--incident", &id]);
     assert_eq!(shut.code, 1, "{shut:?}");
-    has(
-        &shut.stdout,
-        &["nothing of 7 that match", "refused (7)", &format!("lazaret incident diagnose {id}")],
-    );
+    has(&shut.stdout, &["none of 7 matching", "blocked (7)", &format!("lazaret incident diagnose {id}")]);
     assert!(!shut.stdout.contains("redrive start"), "{}", shut.stdout);
     server.run(&["incident", "fix", &id, "--ref", "deploy 7"]).fails(1);
     let none = server.run(&["incident", "diagnose", &id]).fails(2);
@@ -75,26 +72,23 @@ fn an_incident_is_diagnosed_fixed_put_back_and_closed() {
     let said = server.run_with_input(&["incident", "diagnose", &id, "--file", "-"], ANALYSIS.as_bytes());
     assert_eq!(said.stdout, format!("{id} diagnosed: is diagnosed\n"), "{said:?}");
     has(&said.stderr, &[&format!("next: lazaret incident fix {id} --ref")]);
-    has(&server.run(&["redrive", "plan", "--incident", &id]).stdout, &["no fix is named"]);
+    has(&server.run(&["redrive", "plan", "--incident", &id]).stdout, &["fix required"]);
     let said = server.run(&["incident", "fix", &id, "--ref", "deploy 7"]);
-    assert_eq!(said.stdout, format!("{id} fix named: is fixed\n"), "{said:?}");
+    assert_eq!(said.stdout, format!("{id} fix linked: is fixed\n"), "{said:?}");
     has(&said.stderr, &[&format!("next: lazaret redrive plan --incident {id}")]);
     server.run(&["incident", "assign", &id, "anna"]).ok();
     server.run(&["incident", "note", &id, "the gateway team knows"]).ok();
 
     let page = server.run(&["redrive", "plan", "--incident", &id, "--pace", "unlimited"]).ok();
-    has(
-        &page,
-        &["goes        7 letters\n", &receiver.url, "first       5 letters alone", "as it would be sent"],
-    );
+    has(&page, &["selected    7 letters\n", &receiver.url, "canaries    5 letters first", "sample message"]);
     let start = page.trim_end().lines().last().unwrap().trim();
     let words: Vec<&str> = start.split(' ').skip(1).collect();
-    assert_eq!((words[..2].join(" "), words[3..].join(" ")), ("redrive start".into(), "--count 7".into()));
+    assert_eq!((words[..2].join(" "), words[3..].join(" ")), ("redrive start".into(), "--expect 7".into()));
     assert_eq!(receiver.received().len(), 0, "a plan sends nothing");
 
-    let wrong = server.run(&["redrive", "start", words[2], "--count", "6"]).fails(1);
-    has(&wrong, &["--count 7"]);
-    has(&server.run(&["redrive", "start", words[2]]).fails(2), &["--count 7"]);
+    let wrong = server.run(&["redrive", "start", words[2], "--expect", "6"]).fails(1);
+    has(&wrong, &["--expect 7"]);
+    has(&server.run(&["redrive", "start", words[2]]).fails(2), &["--expect 7"]);
     let watched = server.run(&[&words[..], &["--watch"]].concat());
     assert_eq!(watched.code, 0, "{watched:?}");
     has(&watched.stdout, &["done: 7 ok, in "]);
@@ -125,10 +119,10 @@ fn a_first_letter_that_fails_keeps_the_others_back() {
     let server = receiver.server("");
     let id = incident(&server, "order.created", 8);
     let run = planned(&server, &id, &["--canary", "2"]);
-    server.run(&["redrive", "start", &run, "--count", "8"]).ok();
+    server.run(&["redrive", "start", &run, "--expect", "8"]).ok();
     let watched = server.run(&["redrive", "watch", &run]);
     assert_eq!(watched.code, 1, "{watched:?}");
-    has(&watched.stdout, &["paused", "gate shut"]);
+    has(&watched.stdout, &["paused", "canaries: "]);
     has(&watched.stderr, &[&format!("lazaret redrive resume {run}"), "--outcome failed"]);
     assert!(receiver.received().len() <= 2, "only the first ones were sent");
     has(&server.run(&["redrive", "show", &run]).ok(), &["what went wrong", "failed", "500"]);
@@ -148,7 +142,7 @@ fn a_redrive_is_paused_resumed_and_paced() {
     fix(&server, &id);
     // One a minute: it is still at the beginning when it is paused.
     let start =
-        ["redrive", "start", "--incident", &id, "--pace", "1", "--canary", "0", "--count", "20", "--json"];
+        ["redrive", "start", "--incident", &id, "--pace", "1", "--canary", "0", "--expect", "20", "--json"];
     let run: serde_json::Value = serde_json::from_str(&server.run(&start).ok()).unwrap();
     let run = run["id"].as_str().unwrap();
     assert_eq!(
@@ -160,7 +154,7 @@ fn a_redrive_is_paused_resumed_and_paced() {
         &["paused: lunch", &format!("lazaret redrive resume {run}")],
     );
     let paced = server.run(&["redrive", "pace", run, "unlimited"]).ok();
-    assert_eq!(paced, format!("{run} is paused, now as fast as they are taken\n"));
+    assert_eq!(paced, format!("{run} is paused, now unlimited\n"));
     assert_eq!(server.run(&["redrive", "resume", run]).ok(), format!("{run} is running\n"));
     server.run(&["redrive", "watch", run]).ok();
     assert_eq!(receiver.received().len(), 20);
@@ -191,10 +185,10 @@ fn a_letter_is_edited_and_put_back_and_the_original_stays() {
     let retry = |desk: &Desk, more: &[&str]| {
         desk.run(&[&["--url", &server.url, "retry", &letter, "--edit"], more].concat())
     };
-    has(&retry(&desk, &[]).fails(2), &["hint: say --yes"]);
-    has(&retry(&editor("nothing", "else"), &["--yes"]).fails(1), &["nothing was changed"]);
+    has(&retry(&desk, &[]).fails(2), &["hint: pass --yes"]);
+    has(&retry(&editor("nothing", "else"), &["--yes"]).fails(1), &["no changes"]);
     let none_any_more = retry(&editor("{", "["), &["--yes"]).fails(1);
-    has(&none_any_more, &["was JSON and is none any more", "it is kept in "]);
+    has(&none_any_more, &["edited body is not valid JSON", "saved in "]);
     let edited = retry(&desk, &["--yes", "--wait", "--header", "X-Tenant=acme", "--reason", "typo"]);
     assert_eq!(edited.code, 0, "{edited:?}");
     has(&edited.stdout, &[&format!("{letter} succeeded")]);
@@ -219,10 +213,10 @@ fn a_retry_through_a_shut_gate_says_what_opens_it() {
     let letter = server.letter("e-1", "order.created");
     let id = server.json(&["show", &letter])["incidentId"].as_str().unwrap().to_owned();
     let told = server.run(&["retry", &letter]).fails(1);
-    has(&told, &[&format!("hint: write down why it happened: lazaret incident diagnose {id}")]);
-    let short = server.run(&["retry", &letter, "--break-glass", "now"]);
+    has(&told, &[&format!("hint: save the root cause: lazaret incident diagnose {id}")]);
+    let short = server.run(&["retry", &letter, "--override", "now"]);
     assert_ne!(short.code, 0, "{short:?}");
-    let glass = ["--break-glass", "the shop is closed and the boss stands behind me"];
+    let glass = ["--override", "the shop is closed and the boss stands behind me"];
     server.run(&[&["retry", &letter, "--wait"], &glass[..]].concat()).ok();
     has(&server.run(&["audit"]).ok(), &["break_glass", "the boss stands behind me"]);
 }
@@ -235,7 +229,7 @@ fn a_log_that_was_changed_behind_our_back_is_found() {
         server.run(&["hold", &letter, "--reason", reason]).ok();
         server.run(&["release", &letter]).ok();
     }
-    has(&server.run(&["audit", "verify"]).ok(), &["untouched: "]);
+    has(&server.run(&["audit", "verify"]).ok(), &["intact: "]);
     let is_linked = (0..TRIES_MAX).any(|_| server.json(&["audit", "verify"])["unlinked"] == 0);
     assert!(is_linked, "entries are not linked by themselves");
     let file = server.data().join("lazaret.db");
@@ -255,9 +249,9 @@ fn a_log_that_was_changed_behind_our_back_is_found() {
     let server = Server::start_on(desk);
     let found = server.run(&["audit", "verify"]);
     assert_eq!(found.code, 1, "{found:?}");
-    has(&found.stdout, &["the audit log is not as it was written, at entry "]);
+    has(&found.stdout, &["audit log fault at entry "]);
     let nothing = Desk::new().run(&offline).fails(1);
-    has(&nothing, &["there is no store in", "--data"]);
+    has(&nothing, &["no store in", "--data"]);
 }
 
 #[test]
@@ -308,7 +302,7 @@ fn a_letter_of_which_nobody_knows_is_settled_by_a_person() {
 
     server.run(&["redrive", "settle", &run, &letter, "lost"]).fails(2);
     let settled = server.run(&["redrive", "settle", &run, &letter, "unclaim"]).ok();
-    assert_eq!(settled, format!("{letter} settled: is pending again\n"));
+    assert_eq!(settled, format!("{letter} settled: pending again\n"));
     assert_eq!(server.json(&["show", &letter])["status"], "pending");
     server.run(&["redrive", "settle", &run, &letter, "unclaim"]).fails(1);
 }
@@ -321,12 +315,12 @@ fn broken_glass_takes_along_what_the_gate_refuses_and_is_loud() {
     let plan = server.run(&["redrive", "plan", "--incident", &id, "--pace", "unlimited", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
     let run = plan["id"].as_str().unwrap();
-    server.run(&["redrive", "start", run, "--count", "3"]).fails(1);
+    server.run(&["redrive", "start", run, "--expect", "3"]).fails(1);
     assert_eq!(receiver.received().len(), 0);
     let glass = "payments are down and the fix is live";
-    server.run(&["redrive", "start", run, "--count", "3", "--break-glass", glass, "--watch"]).ok();
+    server.run(&["redrive", "start", run, "--expect", "3", "--override", glass, "--watch"]).ok();
     assert_eq!(receiver.received().len(), 3);
-    has(&server.run(&["redrive", "show", run]).ok(), &[&format!("glass broken: {glass}")]);
+    has(&server.run(&["redrive", "show", run]).ok(), &[&format!("emergency override: {glass}")]);
     has(&server.run(&["audit"]).ok(), &["break_glass", glass]);
 }
 
@@ -336,7 +330,7 @@ fn whoever_stops_watching_does_not_stop_the_redrive() {
     let server = receiver.server("governance = \"optional\"");
     incident(&server, "order.created", 5);
     let start =
-        ["redrive", "start", "type:order.created", "--pace", "1", "--canary", "0", "--count", "5", "--json"];
+        ["redrive", "start", "type:order.created", "--pace", "1", "--canary", "0", "--expect", "5", "--json"];
     let run: serde_json::Value = serde_json::from_str(&server.run(&start).ok()).unwrap();
     let run = run["id"].as_str().unwrap();
     let mut watch = server
@@ -353,6 +347,6 @@ fn whoever_stops_watching_does_not_stop_the_redrive() {
     let ended = watch.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
     let told = String::from_utf8(ended.stderr).unwrap();
-    has(&told, &[&format!("the redrive goes on; look again: lazaret redrive watch {run}")]);
+    has(&told, &[&format!("the redrive continues; follow again: lazaret redrive watch {run}")]);
     assert_eq!(server.json(&["redrive", "show", run])["state"], "running");
 }

@@ -124,7 +124,7 @@ fn report(server: &Server, letter_type: &str) -> String {
 
 fn start(server: &Server, incident: &str, letters: usize) -> String {
     let how = ["--pace", "unlimited", "--canary", "0", "--concurrency", AT_ONCE, "--stop-percent", "100"];
-    let which = ["redrive", "start", "--incident", incident, "--count", &letters.to_string()];
+    let which = ["redrive", "start", "--incident", incident, "--expect", &letters.to_string()];
     let started = server.json(&[&which[..], &how[..]].concat());
     started["id"].as_str().unwrap().to_owned()
 }

@@ -80,18 +80,18 @@ const BUSINESS: &str = "[[class_rules]]\nclass = 'business'\nerror_type = 'Timeo
 fn a_hangup_takes_the_configuration_anew() {
     let mut server = Logged::start("");
     assert_eq!(server.class("e-1"), "transient");
-    let told = server.reload(&format!("listen = '127.0.0.1:1'\n{BUSINESS}"), "was reloaded");
+    let told = server.reload(&format!("listen = '127.0.0.1:1'\n{BUSINESS}"), "configuration reloaded");
     assert!(told.contains("class_rules changed"), "{told}");
     // The flag beats the file, now as at the start.
-    assert!(!told.contains("needs a restart"), "{told}");
+    assert!(!told.contains("requires a restart"), "{told}");
     assert_eq!(server.class("e-2"), "business");
 
-    let told = server.reload("lisen = 'x'\n[limits]\nconnections_max = 0\n", "was not reloaded");
+    let told = server.reload("lisen = 'x'\n[limits]\nconnections_max = 0\n", "configuration not reloaded");
     assert!(told.contains("did you mean \"listen\"?") && told.contains("connections_max"), "{told}");
     assert_eq!(server.class("e-3"), "business");
 
-    let told = server.reload("data = 'elsewhere'\n", "was reloaded");
-    assert!(told.contains("data was changed from \"./lazaret-data\" to \"elsewhere\""), "{told}");
+    let told = server.reload("data = 'elsewhere'\n", "configuration reloaded");
+    assert!(told.contains("data changed from \"./lazaret-data\" to \"elsewhere\""), "{told}");
     assert_eq!(server.class("e-4"), "transient");
 
     server.reload("[log]\nlevel = 'debug'\n", "log.level changed");

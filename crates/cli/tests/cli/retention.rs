@@ -25,7 +25,7 @@ fn the_policy_of_each_queue_is_shown_with_where_it_comes_from() {
     assert!(ran.stderr.contains("next prune: 20"), "{ran:?}");
     let none = server.run(&["retention", "--queue", "nowhere"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
-    assert!(none.stderr.contains("no queue is like that"));
+    assert!(none.stderr.contains("no matching queue"));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_would_go_is_told_before_it_goes() {
     let done = server.run(&["prune"]).ok();
     assert!(done.ends_with("2 archived, 0 deleted\n"), "{done}");
     assert_eq!(server.json(&["ls"])["total"], 1);
-    assert_eq!(server.run(&["prune"]).ok(), "nothing was too old or too much\n");
+    assert_eq!(server.run(&["prune"]).ok(), "no letters beyond their limits\n");
     let events = server.json(&["prune", "--dry-run"]);
     assert_eq!((&events["dryRun"], &events["queues"]), (&json!(true), &json!([])));
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));

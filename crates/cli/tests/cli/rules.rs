@@ -23,7 +23,7 @@ fn a_switch_outlives_a_restart_and_beats_the_configuration() {
     assert!(table.contains("NAME") && table.contains("nightly") && table.contains("no"), "{table}");
     assert_eq!(server.run(&["rules", "enable", "nightly"]).ok(), "nightly enabled\n");
     let said = server.run(&["rules", "enable", "none"]).fails(1);
-    assert!(said.contains("there is no replay rule `none`") && said.contains("hint:"), "{said}");
+    assert!(said.contains("unknown replay rule `none`") && said.contains("hint:"), "{said}");
     let server = Server::start_on(server.stop());
     let rule = named(&server, "nightly");
     assert_eq!((&rule["enabled"], &rule["enabledBy"]), (&true.into(), &"switch".into()));

@@ -98,7 +98,7 @@ fn rule_040_031_the_analysis_is_a_document() {
     diagnose(&server, &incident, "infrastructure");
     server.run(&["incident", "fix", &incident, "--ref", "PR 4711"]).ok();
     let start =
-        ["redrive", "start", "--incident", &incident, "--pace", "unlimited", "--count", "2", "--watch"];
+        ["redrive", "start", "--incident", &incident, "--pace", "unlimited", "--expect", "2", "--watch"];
     server.run(&start).ok();
     let document = server.run(&["incident", "rca", &incident]).ok();
     let lines: Vec<&str> = document.lines().collect();
@@ -158,16 +158,16 @@ fn rule_040_040_a_redrive_is_scoped_and_counted() {
         server.letter(event, letter_type);
     }
     let told = server.run(&["redrive", "plan"]).fails(2);
-    assert!(told.contains("nothing is put back without a filter"), "{told}");
+    assert!(told.contains("filter required"), "{told}");
     server.run(&["redrive", "plan", "--all"]).fails(2);
     server.run(&["redrive", "plan", "--all", "--expect", "2"]).fails(1);
     let plan = server.json(&["redrive", "plan", "type:OrderCreated", "--pace", "unlimited"]);
     assert_eq!(plan["count"], 2);
     let id = plan["id"].as_str().unwrap();
-    server.run(&["redrive", "start", id, "--count", "3"]).fails(1);
+    server.run(&["redrive", "start", id, "--expect", "3"]).fails(1);
     // What matches later does not join.
     server.letter("d", "OrderCreated");
-    server.run(&["redrive", "start", id, "--count", "2", "--watch"]).ok();
+    server.run(&["redrive", "start", id, "--expect", "2", "--watch"]).ok();
     let received = receiver.received();
     assert_eq!(received.len(), 2);
     assert!(received.iter().all(|request| request.body.contains("OrderCreated")));
@@ -196,7 +196,7 @@ fn rule_040_042_a_redrive_is_verified_and_closes_the_incident() {
     diagnose(&server, &incident, "infrastructure");
     server.run(&["incident", "fix", &incident, "--ref", "PR 4711"]).ok();
     let start =
-        ["redrive", "start", "--incident", &incident, "--pace", "unlimited", "--count", "2", "--watch"];
+        ["redrive", "start", "--incident", &incident, "--pace", "unlimited", "--expect", "2", "--watch"];
     server.run(&start).ok();
     let run = server.json(&["redrive", "ls", "--incident", &incident])["items"][0].clone();
     assert_eq!((&run["state"], &run["successRate"]), (&json!("done"), &json!(1.0)));
@@ -224,7 +224,7 @@ fn rule_040_061_nothing_is_destroyed_before_ninety_days_or_under_a_hold() {
     let ids = ["e-1", "e-2", "e-3"].map(|event| timeout(&server, event).0);
     server.run(&["hold", &ids[0], "--reason", "case 4711"]).ok();
     let told = server.run(&["prune", "--dry-run"]).ok();
-    assert!(told.contains("2 inside the floor of P90D, so archived; 1 held: kept"), "{told}");
+    assert!(told.contains("2 younger than min_age P90D: archived; 1 held: kept"), "{told}");
     assert!(told.ends_with("2 would be archived, 0 deleted\n"), "{told}");
     server.run(&["prune"]).ok();
     let left = server.json(&["ls"]);

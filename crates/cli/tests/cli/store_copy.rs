@@ -39,7 +39,7 @@ fn a_store_is_copied_to_postgresql_and_back() {
     let there = ["store", "copy", "--from", &from, "--to", &database.url(), "--json"];
     let desk = Desk::new();
     let refused = desk.run(&there).fails(1);
-    assert!(refused.contains("in use by process") && refused.contains("hint: stop that server"), "{refused}");
+    assert!(refused.contains("in use by process") && refused.contains("hint: stop the server"), "{refused}");
     let original = server.stop();
 
     let copied: Value = serde_json::from_str(&desk.run(&there).ok()).unwrap();
@@ -51,7 +51,7 @@ fn a_store_is_copied_to_postgresql_and_back() {
     assert!(rows["events"].as_u64() > Some(50) && rows["audit"].as_u64() > Some(2), "{copied}");
     assert!(copied["auditLinksVerified"].is_u64(), "{copied}");
     let refused = desk.run(&there).fails(1);
-    assert!(refused.contains("is not empty") && refused.contains("hint: name an empty"), "{refused}");
+    assert!(refused.contains("is not empty") && refused.contains("hint: use an empty"), "{refused}");
 
     let key = original.folder.path().join("lazaret-data/audit.key");
     let config = desk.folder.path().join("lazaret.toml");
@@ -63,10 +63,7 @@ fn a_store_is_copied_to_postgresql_and_back() {
     let folder = format!("sqlite:{}", back.folder.path().join("lazaret-data").display());
     let back_again = ["store", "copy", "--from", &database.url(), "--to", &folder, "--config", arg(&config)];
     let refused = desk.run(&back_again).fails(1);
-    assert!(
-        refused.contains("in use by a server") && refused.contains("hint: stop that server"),
-        "{refused}"
-    );
+    assert!(refused.contains("in use by a server") && refused.contains("hint: stop the server"), "{refused}");
     shared.stop();
     desk.run(&back_again).ok();
 
@@ -90,7 +87,7 @@ fn nothing_is_copied_from_where_nothing_is() {
     let nowhere = desk.folder.path().join("nothing");
     let from = format!("sqlite:{}", arg(&nowhere));
     let told = desk.run(&["store", "copy", "--from", &from, "--to", "sqlite:other"]).fails(1);
-    assert!(told.contains("there is no store in"), "{told}");
+    assert!(told.contains("no store in"), "{told}");
     assert!(!nowhere.exists());
     desk.run(&["store", "copy", "--from", "mysql:x", "--to", "sqlite:other"]).fails(2);
     desk.run(&["store", "copy", "--from", "sqlite:a", "--to", "sqlite:a"]).fails(2);

@@ -81,7 +81,7 @@ fn what_happens_is_told_as_it_happens() {
     let server = Server::start();
     server.letter("before", "t");
     let mut tail = Tail::start(&server.desk, &server.url, &["--json"]);
-    tail.told("following what happens behind event ");
+    tail.told("following after event ");
     let id = server.letter("after", "invoice.created");
     let mut kinds = Vec::new();
     loop {
@@ -144,9 +144,9 @@ fn a_broken_connection_goes_on_behind_the_last_event() {
         assert!(request.contains(&format!("last-event-id: {position}\r\n")), "{request}");
         assert!(request.contains(query) && request.contains("accept: text/event-stream"), "{request}");
     }
-    let told = tail.told("dropped us: too slow");
-    assert!(told.contains("the server ended the stream; trying again in 1 s"), "{told}");
-    assert!(told.contains("5 events are lost: events are kept for 7 days"), "{told}");
+    let told = tail.told("disconnected by the server: too slow");
+    assert!(told.contains("the server ended the stream; retrying in 1 s"), "{told}");
+    assert!(told.contains("5 events lost: events are kept for 7 days"), "{told}");
     assert_eq!(tail.interrupt(), Some(0));
 }
 
@@ -158,7 +158,7 @@ fn a_place_ahead_of_every_event_is_told_without_a_count() {
     let mut tail = Tail::start(&desk, &server.url, &["--after", "99", "--json"]);
     assert_eq!(tail.json()["position"], 5);
     let told = tail.told("ahead of every event");
-    let expected = "this place is ahead of every event; it begins with the oldest event that is kept\n";
+    let expected = "this place is ahead of every event; continuing with the oldest stored event\n";
     assert!(told.ends_with(expected) && !told.contains("0 events"), "{told}");
 }
 
@@ -208,10 +208,10 @@ fn a_wrong_address_and_a_refusal_end_it_at_once() {
     let problem = r#"{"code":"forbidden","title":"no","status":403}"#;
     let server = Scripted::start(vec![answer("403 Forbidden", "application/problem+json", problem)]);
     let told = desk.run(&["--url", &server.url, "tail", "--after", "7"]).fails(1);
-    assert!(told.contains("hint: use a token whose role allows this"), "{told}");
+    assert!(told.contains("hint: use a token with a sufficient role"), "{told}");
     let server = Scripted::start(vec![answer("200 OK", "text/html", "<p>hello</p>")]);
     let told = desk.run(&["--url", &server.url, "tail", "--after", "7"]).fails(1);
-    assert!(told.contains("does not speak Lazaret's API"), "{told}");
+    assert!(told.contains("is not a Lazaret server"), "{told}");
 }
 
 #[test]
@@ -233,5 +233,5 @@ fn a_reader_that_leaves_ends_it_without_a_word() {
     left.send(()).unwrap();
     assert_eq!(tail.child.wait().unwrap().code(), Some(0));
     let told: Vec<String> = tail.stderr.by_ref().map(Result::unwrap).collect();
-    assert_eq!(told, ["following from the oldest event that is kept; Ctrl-C ends"]);
+    assert_eq!(told, ["following from the oldest stored event; Ctrl-C ends"]);
 }

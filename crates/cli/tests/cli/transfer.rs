@@ -46,7 +46,7 @@ fn letters_arrive_whole_in_another_store_and_only_once() {
     assert_eq!((&again["known"], &again["complete"]), (&3.into(), &true.into()));
     assert_eq!(to.run(&["show", &id, "--body"]).ok(), from.run(&["show", &id, "--body"]).ok());
     let page = to.run(&["show", &id]).ok();
-    for part in ["discarded", "test data", "in the store it came from"] {
+    for part in ["discarded", "test data", "in the original store"] {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     assert!(to.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
@@ -81,7 +81,7 @@ fn an_export_is_narrowed_and_goes_to_stdout() {
 fn every_letter_is_exported_only_when_that_is_said() {
     let desk = Desk::new();
     let told = desk.run(&["export"]).fails(2);
-    assert!(told.contains("hint: name the letters") && told.contains("--all"), "{told}");
+    assert!(told.contains("hint: pass a filter") && told.contains("--all"), "{told}");
     assert!(desk.run(&["export", "--all", "queue:a"]).fails(2).contains("--all"));
     assert!(desk.run(&["export", "--all", "--filter", "queue:a"]).fails(2).contains("--all"));
 }
@@ -99,18 +99,18 @@ fn an_export_that_is_cut_off_or_changed_never_looks_whole() {
     let ran = desk.run(&["--url", &cut.url, "export", "queue:a"]);
     assert_eq!(ran.stdout, lines[..2].concat());
     assert!(cut.request().starts_with("get /api/v1/export?q=queue%3aa "));
-    assert!(ran.fails(1).contains("the export is cut off after 2 letters"));
+    assert!(ran.fails(1).contains("export truncated after 2 letters"));
 
     let mut changed = lines.clone();
     changed[1] = changed[1].replace("\"a\":2", "\"a\":3");
     let ran = desk.run(&["--url", &exporting(&changed).url, "export", "--all"]);
     assert_eq!(ran.stdout, lines[0]);
-    assert!(ran.fails(1).contains("line 2 is wrong: its letter does not fit its hash"));
+    assert!(ran.fails(1).contains("line 2: letter does not match its hash"));
 
     let file = desk.file("letters.ndjson", "what was there before");
     let told =
         desk.run(&["--url", &exporting(&lines[..1]).url, "export", "--all", "-o", arg(&file)]).fails(1);
-    assert!(told.contains("letters.ndjson.part") && told.contains("cut off after 1 letter"), "{told}");
+    assert!(told.contains("letters.ndjson.part") && told.contains("truncated after 1 letter"), "{told}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
     let json =
         desk.run(&["--url", &exporting(&lines).url, "export", "--all", "-o", arg(&file), "--json"]).ok();
@@ -132,20 +132,20 @@ fn nothing_of_a_damaged_file_is_sent_unless_that_is_wanted() {
         .desk
         .file("cut.ndjson", &whole.lines().take(2).map(|line| format!("{line}\n")).collect::<String>());
     let told = to.run(&["import", arg(&cut)]).fails(1);
-    assert!(told.contains("cut off after 2 letters") && told.contains("hint: nothing was sent"), "{told}");
+    assert!(told.contains("truncated after 2 letters") && told.contains("hint: nothing was sent"), "{told}");
     let damaged = to.desk.file("damaged.ndjson", &whole.replacen("\"queue\":\"", "\"queue\":\"x", 1));
     let told = to.run(&["import", arg(&damaged)]).fails(1);
-    assert!(told.contains("line 1: its letter does not fit its hash"), "{told}");
+    assert!(told.contains("line 1: letter does not match its hash"), "{told}");
     assert!(told.contains("damaged.ndjson has 1 damaged line"), "{told}");
     assert_eq!(to.json(&["stats"])["total"], 0);
 
     let streamed = to.run_with_input(&["import", "-"], std::fs::read_to_string(&cut).unwrap().as_bytes());
     assert_eq!(streamed.stdout, "created 2\n");
-    assert!(streamed.fails(1).contains("hint: what came was taken in"));
+    assert!(streamed.fails(1).contains("hint: the received letters were imported"));
     assert_eq!(to.run(&["import", arg(&cut), "--partial"]).ok(), "created 0, known 2\n");
     let partly = to.run(&["import", arg(&damaged), "--partial"]);
     assert_eq!((partly.code, partly.stdout.as_str()), (1, "created 1, known 1, refused 1\n"), "{partly:?}");
-    assert!(partly.stderr.contains("line 1: refused: its letter does not fit its hash"), "{}", partly.stderr);
+    assert!(partly.stderr.contains("line 1: refused: letter does not match its hash"), "{}", partly.stderr);
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn what_is_no_export_is_told_before_anything_is_asked() {
     assert!(run(&["import", "no-such-file"]).fails(1).contains("cannot read no-such-file"));
     assert!(run(&["import", "."]).fails(2).contains("is not a file"));
     let report = desk.file("report.ndjson", &entry("a", "t"));
-    assert!(run(&["import", arg(&report)]).fails(1).contains("line 1: it is not a line of an export"));
+    assert!(run(&["import", arg(&report)]).fails(1).contains("line 1: not a line of an export"));
     let empty = desk.file("empty.ndjson", "");
-    assert!(run(&["import", arg(&empty)]).fails(1).contains("cut off after 0 letters"));
+    assert!(run(&["import", arg(&empty)]).fails(1).contains("truncated after 0 letters"));
     assert!(run(&["import"]).fails(2).contains("FILE"));
 }
 

@@ -54,6 +54,6 @@ fn what_a_role_may_not_do_is_shown_with_the_reason() {
     browser.click(&button("Sign in"));
     browser.find_one(&heading("Overview"));
     browser.goto("/redrives/new?q=status:pending");
-    browser.see("your role, viewer, may not do this");
+    browser.see("not allowed for role viewer");
     assert!(!browser.is_enabled(&button("Plan")));
 }

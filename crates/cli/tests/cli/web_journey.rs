@@ -13,41 +13,41 @@ fn go_the_whole_way(look: Look, hands: Hands) {
     let server = receiver.server("");
     let visitor = Visitor::at(&server, "/", look, hands);
     let browser = &visitor.browser;
-    visitor.sees("Nothing was captured yet");
+    visitor.sees("No letters captured yet");
 
     // The spike.
     report(&server, "order.created", 12);
     visitor.awaits("TimeoutError");
     visitor.press(&link("TimeoutError"));
     visitor.sees("12 pending of 12");
-    assert!(!browser.is_enabled(&button("Plan a redrive of 12 letters")));
+    assert!(!browser.is_enabled(&button("Plan redrive of 12 letters")));
 
     // Its cause and its fix.
     visitor.choose(&field("Category"), "infrastructure");
     visitor.fill(&field("Root cause"), "the gateway was down");
     visitor.fill(&field("Remediation"), "it was started again");
-    visitor.press(&button("Write down the cause"));
-    visitor.sees("Write a new revision");
+    visitor.press(&button("Save root cause"));
+    visitor.sees("Save new revision");
     visitor.sees("diagnosed");
     visitor.fill(&field("Reference"), "deploy 7");
-    visitor.press(&button("Name the fix"));
-    visitor.sees("Name another fix");
+    visitor.press(&button("Link fix"));
+    visitor.sees("Link another fix");
 
     // What would happen, and then what does.
-    visitor.press(&link("Plan a redrive of 12 letters"));
-    visitor.sees("12 letters would be planned");
-    visitor.pick(&field("100 a minute"), &field("No limit: as fast"), 2);
-    visitor.press(&button("Plan 12 letters"));
-    visitor.sees("Plan: 12 letters would go");
-    visitor.sees("5 canaries alone");
+    visitor.press(&link("Plan redrive of 12 letters"));
+    visitor.sees("12 letters selected");
+    visitor.pick(&field("Default: 100/min"), &field("Unlimited"), 2);
+    visitor.press(&button("Plan redrive of 12 letters"));
+    visitor.sees("Redrive plan: 12 letters");
+    visitor.sees("5 first");
     visitor.sees(&receiver.url);
     assert_eq!(receiver.received().len(), 0, "a plan sends nothing");
     visitor.fill(&field("Type 12"), "12");
     visitor.press(&button("Redrive 12 letters"));
-    visitor.awaits("What became of 12 letters");
+    visitor.awaits("Results for 12 letters");
     visitor.sees("5 of 5 verified");
     visitor.sees("12 succeeded");
-    visitor.sees("Sent by the minute");
+    visitor.sees("Sent per minute");
     assert_eq!(receiver.received().len(), 12);
 
     visitor.press(&link("TimeoutError"));
@@ -104,8 +104,8 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     // Sending can be taken back for a moment, and not any more after it.
     visitor.press(&button("Redrive 8 letters"));
     visitor.awaits("Redrive 8 letters in");
-    visitor.press(&button("Take it back"));
-    visitor.awaits("Plan: 8 letters would go");
+    visitor.press(&button("Undo"));
+    visitor.awaits("Redrive plan: 8 letters");
     assert!(!visitor.browser.has(&css(".countdown")));
     assert_eq!(server.json(&["redrive", "show", &id_of(&plan)])["state"], "planned");
     visitor.press(&button("Redrive 8 letters"));
@@ -116,7 +116,7 @@ fn a_canary_that_fails_keeps_the_others_back_until_somebody_resumes() {
     receiver.answers(|_| 204);
     visitor.press(&button("Cancel"));
     visitor.fill(&field("Reason").within(css("form[action$=cancel]")), "wrong fix");
-    visitor.press(&button("Cancel, and leave"));
-    visitor.awaits("It has come to its end");
+    visitor.press(&button("Cancel redrive, leave"));
+    visitor.awaits("Finished.");
     visitor.sees("cancelled");
 }

@@ -26,7 +26,7 @@ fn keys_go_where_they_say_and_never_act_while_somebody_types() {
     report(&server, "order.created", 3);
     let browser = at(&server, "/", Look::DESK);
     browser.strike("?");
-    browser.find_one(&heading("Keyboard"));
+    browser.find_one(&heading("Keyboard shortcuts"));
     check_accessibility(&browser);
     browser.press(Key::Escape);
     browser.strike("gl");
@@ -46,11 +46,11 @@ fn keys_go_where_they_say_and_never_act_while_somebody_types() {
 fn single_keys_can_be_switched_off() {
     let server = Server::start();
     let browser = at(&server, "/settings", Look::DESK);
-    browser.click(&field("Single keys act"));
+    browser.click(&field("Keyboard shortcuts (j"));
     browser.goto("/");
     browser.strike("gl");
     browser.strike("?");
-    assert!(!browser.has(&heading("Keyboard")));
+    assert!(!browser.has(&heading("Keyboard shortcuts")));
     assert_eq!(browser.address(), "/");
 }
 
@@ -59,7 +59,7 @@ fn the_palette_finds_places_letters_and_incidents() {
     let server = Server::start();
     let letter = server.letter("e-1", "order.created");
     let browser = at(&server, "/", Look::DESK);
-    let palette = field("Go to, do or search");
+    let palette = field("Command palette");
     browser.script(CONTROL_K, &json!([]));
     browser.find_one(&palette);
     check_accessibility(&browser);
@@ -95,7 +95,7 @@ fn a_range_a_page_and_everything_that_matches_are_chosen() {
     browser.click(&css("[data-check-all]"));
     browser.find_one(&button("Discard 50 letters"));
     assert!(!browser.has(&button("Discard 70 letters")), "only one number at a time");
-    browser.click(&button("Choose all 70 letters that match"));
+    browser.click(&button("Select all 70 letters matching"));
     browser.click(&button("Discard 70 letters"));
     browser.find_one(&heading("Discard 70 letters?"));
 }

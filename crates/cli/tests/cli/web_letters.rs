@@ -1,6 +1,6 @@
 //! Letters: one is edited and put back, many are discarded, some are held; what is refused says why; what is new appears.
 
-use lazaret_browser::locator::{button, css, field, heading, link, part, text};
+use lazaret_browser::locator::{button, css, field, heading, link, text};
 use lazaret_browser::look::Look;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn one_letter_is_edited_and_retried() {
     let server = receiver.server("governance = \"optional\"");
     let letter = server.letter("e-1", "order.broken");
     let browser = at(&server, &format!("/letters/{letter}"), Look::DESK);
-    browser.click(&button("Retry this letter"));
+    browser.click(&button("Retry letter"));
     browser.see("422");
 
     browser.wait("the letter to be pending again", || {
@@ -26,11 +26,11 @@ fn one_letter_is_edited_and_retried() {
     let body = browser.value(&field("Body"));
     assert!(body.contains("order.broken") && body.contains("12345678901234567890.10"), "{body}");
     browser.fill(&field("Body"), &body.replace("order.broken", "order.fixed"));
-    browser.click(&button("Show what is different"));
-    browser.find_one(&heading("What is different"));
+    browser.click(&button("Preview changes"));
+    browser.find_one(&heading("Changes"));
     browser.see("order.fixed");
     assert_eq!(receiver.received().len(), 1, "nothing is sent before it was seen");
-    browser.click(&button("Send the changed letter"));
+    browser.click(&button("Send edited letter"));
     browser.find_one(&text("resolved").within(css(".head")));
 
     let sent = receiver.received().pop().unwrap();
@@ -52,7 +52,7 @@ fn all_that_match_are_discarded_by_their_number() {
     browser.click(&button("Discard 60 letters"));
     browser.find_one(&heading("Discard 60 letters?"));
     browser.fill(&field("Reason"), "test orders");
-    browser.fill(&field("Type the number of letters"), "59");
+    browser.fill(&field("to confirm"), "59");
     browser.forgive("the server responded with a status of");
     browser.click(&button("Discard 60 letters"));
     // Refused: nothing is done, and what was typed is kept.
@@ -60,7 +60,7 @@ fn all_that_match_are_discarded_by_their_number() {
     assert_eq!(browser.value(&field("Reason")), "test orders");
     assert_eq!(server.json(&["ls", "status:pending"])["total"], 61);
 
-    browser.fill(&field("Type the number of letters"), "60");
+    browser.fill(&field("to confirm"), "60");
     browser.click(&button("Discard 60 letters"));
     browser.see("60 letters discarded");
     assert_eq!(server.json(&["ls", "status:discarded", "type:order.created"])["total"], 60);
@@ -74,24 +74,24 @@ fn a_letter_is_held_and_released_and_what_is_held_cannot_be_discarded() {
     let server = Server::start();
     let letter = server.letter("e-1", "refund.requested");
     let browser = at(&server, &format!("/letters/{letter}"), Look::DESK);
-    browser.click(&button("Hold").within(part("What to do")));
+    browser.click(&button("Hold").within(css("#letter-actions")));
     browser.fill(&field("Reason").within(css("form[action$=hold]")), "evidence, case 114");
-    browser.click(&button("Hold this letter"));
+    browser.click(&button("Hold letter"));
     browser.see("Letter held");
     browser.see("evidence, case 114");
 
     browser.click(&button("Discard").within(css("#letter-actions")));
-    let discard = button("Discard this letter");
+    let discard = button("Discard letter");
     assert!(!browser.is_enabled(&discard));
     browser.find_one(&text("hold").within(css("form[action$=discard]")));
 
     browser.goto(&format!("/letters/{letter}"));
     browser.click(&button("Release").within(css("#letter-actions")));
-    browser.click(&button("Release this letter"));
+    browser.click(&button("Release letter"));
     browser.see("Letter released");
     browser.click(&button("Discard").within(css("#letter-actions")));
     browser.fill(&field("Reason").within(css("form[action$=discard]")), "settled");
-    browser.click(&button("Discard this letter"));
+    browser.click(&button("Discard letter"));
     browser.see("Letter discarded");
     assert_eq!(server.json(&["show", &letter])["status"], "discarded");
 }
@@ -102,8 +102,8 @@ fn a_gate_that_is_shut_says_what_is_missing() {
     let server = receiver.server("");
     let letter = server.letter("e-1", "order.created");
     let browser = at(&server, &format!("/letters/{letter}"), Look::DESK);
-    browser.see("The gate is shut");
-    browser.click(&link("Its incident").within(css("#letter-actions")));
+    browser.see("Redrive blocked");
+    browser.click(&link("Open incident").within(css("#letter-actions")));
     browser.find_one(&heading("Root-cause analysis"));
     assert_eq!(receiver.received().len(), 0);
 }

@@ -48,26 +48,26 @@ fn a_list_waits_while_letters_are_chosen_and_tells_what_is_new() {
 fn a_list_that_was_empty_can_do_everything_once_letters_come() {
     let server = Server::start();
     let browser = listening(&server, "/letters");
-    browser.see("No letter waits for a decision.");
-    assert!(!browser.shows("Chosen letters"));
+    browser.see("No pending letters.");
+    assert!(!browser.shows("Selected letters"));
     report(&server, "order.created", 2);
     awaits_rows(&browser, 2);
-    browser.see("All 2 letters that match");
+    browser.see("All 2 letters matching");
     browser.click(&css("tr[data-letter] input"));
     browser.find_one(&button("Discard 1 letter"));
     browser.click(&css("tr[data-letter]:last-child a"));
-    browser.see("Open as a page");
+    browser.see("Open page");
     // By the keys: what is chosen is meant, not what is open beside it.
     browser.strike("r");
     let focused = || browser.script("return document.activeElement.textContent.trim()", &json!([]));
-    browser.wait("the focus on the plan", || (focused() == "Plan a redrive of 1 letter").then_some(()));
+    browser.wait("the focus on the plan", || (focused() == "Plan redrive of 1 letter").then_some(()));
     // And the whole grows with what comes.
     report(&server, "mail.sent", 1);
     browser.see("new · show");
     browser.click(&button("show"));
     awaits_rows(&browser, 3);
     browser.click(&css("tr[data-letter] input:checked"));
-    browser.see("All 3 letters that match");
+    browser.see("All 3 letters matching");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_form_that_was_refused_signs_nobody_out() {
     browser.forgive("the server responded with a status of");
     browser.fill(&field("Root cause"), "half of it");
     browser.script("document.querySelector('form[action$=rca]').noValidate = true", &json!([]));
-    browser.click(&button("Write down the cause"));
+    browser.click(&button("Save root cause"));
     browser.find_one(&css("[role=alert]"));
     browser.loaded();
     let count = "const ask = fetch; window.fetch = async (...what) => { const answer = await ask(...what); \
@@ -124,7 +124,7 @@ fn a_form_that_was_refused_signs_nobody_out() {
     let asked = "return window.asked === 1";
     browser
         .wait("the page to be asked for again", || (browser.script(asked, &json!([])) == true).then_some(()));
-    assert!(!browser.shows("You are signed out"));
+    assert!(!browser.shows("Signed out"));
     browser.goto(&browser.address());
     assert_eq!(browser.address(), format!("/incidents/{id}"));
 }
@@ -175,14 +175,14 @@ fn a_letter_opens_beside_the_list_and_the_address_remembers_it() {
     report(&server, "order.created", 3);
     let browser = listening(&server, "/letters");
     browser.strike("jo");
-    browser.find_one(&text("Why it failed").within(css("#panel")));
+    browser.find_one(&text("Last error").within(css("#panel")));
     assert_eq!(rows(&browser), 3, "the list never leaves");
     let address = browser.address();
     assert!(address.contains("/letters#letter-"), "{address}");
     browser.goto("/");
     browser.goto(&address);
-    browser.find_one(&text("Why it failed").within(css("#panel")));
+    browser.find_one(&text("Last error").within(css("#panel")));
     browser.press(Key::Escape);
-    browser.see_no_more("Why it failed");
+    browser.see_no_more("Last error");
     assert_eq!(browser.address(), "/letters");
 }

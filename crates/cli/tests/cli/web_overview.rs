@@ -11,7 +11,7 @@ fn a_newcomer_opens_the_demo_and_finds_every_place() {
     let server = demo();
     let browser = at(&server, "/", Look::DESK);
     browser.find_one(&heading("Overview"));
-    browser.see("No token exists yet");
+    browser.see("No access control");
     browser.see("unaccounted: 0");
     browser.see("Open incidents");
     assert!(browser.title().contains("Overview · Lazaret"), "{}", browser.title());
@@ -44,8 +44,8 @@ fn a_newcomer_opens_the_demo_and_finds_every_place() {
     browser.click(&link("").within(css("article h2")));
     browser.find_one(&heading("Newest letters"));
     browser.click(&link("").within(css("table tr:has(a) td:nth-child(2)")));
-    browser.find_one(&heading("Why it failed"));
-    browser.find_one(&heading("What to do"));
+    browser.find_one(&heading("Last error"));
+    browser.find_one(&heading("Actions"));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn an_empty_server_says_how_to_begin() {
     browser.see("curl -X POST");
     browser.see("lazaret demo");
     browser.goto("/letters");
-    browser.find_one(&text("No letter waits for a decision"));
+    browser.find_one(&text("No pending letters"));
     browser.goto("/incidents");
-    browser.see("No incident is open");
+    browser.see("No open incidents");
 }

@@ -23,7 +23,7 @@ fn redrives(server: &Server) -> [String; 2] {
         (plan["id"].as_str().unwrap().to_owned(), plan["count"].to_string())
     };
     let (run, count) = plan("tenant:harbour-pine-fr");
-    server.run(&["redrive", "start", &run, "--count", &count, "--watch"]).ok();
+    server.run(&["redrive", "start", &run, "--expect", &count, "--watch"]).ok();
     let (planned, _) = plan("status:pending");
     [planned, run].map(|id| format!("/redrives/{id}"))
 }
@@ -100,7 +100,7 @@ fn what_is_done_is_shown_accessibly() {
     browser.strike("jo");
     browser.find_one(&css("#panel h1"));
     check_accessibility(&browser);
-    // Chosen letters, and what became of them.
+    // Selected letters, and what became of them.
     browser.goto("/letters?q=type:card.charged");
     browser.click(&css("tr[data-letter] input"));
     browser.click(&button("Discard 1 letter"));

@@ -58,7 +58,7 @@ pub(crate) struct AuditList {
     path = "/api/v1/audit",
     tag = "administration",
     params(
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
         ("before" = Option<u64>, Query, description = "`nextBefore` of the page before"),
         ("letter" = Option<String>, Query, description = "Entries about this letter alone; decisions on many at once name a filter"),
         ("incident" = Option<String>, Query, description = "Entries about this incident alone"),

@@ -48,10 +48,10 @@ const PAGE_KEYS: [&str; 3] = ["place", "limit", "cursor"];
     path = "/api/v1/archive",
     tag = "archive",
     params(
-        ("q" = Option<String>, Query, description = "The filter in its text form; its keys are taken as well, as for live letters. What only the content can tell opens letters and files, within bounds, and `scan` says so"),
-        ("place" = Option<String>, Query, description = "archived: pushed out by a limit; deleted: deleted by hand, and kept. Both unless given"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("q" = Option<String>, Query, description = "Filter as text; single keys are accepted as for live letters. Content filters scan letters and files within limits, reported in `scan`"),
+        ("place" = Option<String>, Query, description = "archived: archived by retention; deleted: deleted manually and kept. Default: both"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses(
         (status = 200, body = ArchiveList),
@@ -93,7 +93,7 @@ fn parse_place(text: &str) -> Result<Place, Problem> {
     match Place::parse(text) {
         Some(place @ (Place::Archived | Place::Deleted)) => Ok(place),
         Some(Place::Live) | None => {
-            Err(Problem::new(Code::BadRequest, format!("place `{}` is unknown here", shown(text)))
+            Err(Problem::new(Code::BadRequest, format!("unknown place `{}`", shown(text)))
                 .hint("known: archived, deleted; live letters are at /api/v1/dead-letters"))
         }
     }
@@ -117,7 +117,7 @@ fn hash(filter: &Filter, place: Option<Place>) -> [u8; 8] {
     tag = "archive",
     params(
         ("id" = String, Path),
-        ("reveal" = Option<String>, Query, description = "Why what is masked has to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+        ("reveal" = Option<String>, Query, description = "Reason to reveal masked values, at least 10 characters; requires `reveal`, recorded in the audit log"),
     ),
     responses(
         (status = 200, body = ArchivedEntry),
@@ -173,15 +173,15 @@ pub(crate) async fn entry(
     tag = "archive",
     params(
         ("id" = String, Path),
-        ("life" = Option<u32>, Query, description = "The last life unless given"),
-        ("reveal" = Option<String>, Query, description = "Why the exact bytes have to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+        ("life" = Option<u32>, Query, description = "Default: the last life"),
+        ("reveal" = Option<String>, Query, description = "Reason to reveal the exact bytes, at least 10 characters; requires `reveal`, recorded in the audit log"),
     ),
     responses(
-        (status = 200, description = "The bytes as they were captured, with their SHA-256 in `Lazaret-Sha256`. With something masked there is `Lazaret-Redacted: true` in its place: they are other bytes", content_type = "application/octet-stream"),
+        (status = 200, description = "Captured bytes, with their SHA-256 in `Lazaret-Sha256`. Masked bodies have `Lazaret-Redacted: true` instead", content_type = "application/octet-stream"),
         (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
-        (status = 403, description = "forbidden: the role may not reveal; withheld: the body is no text, so that nothing in it can be masked"),
+        (status = 403, description = "forbidden: the role may not reveal; withheld: a binary body cannot be masked"),
         (status = 404, description = "not_found"),
-        (status = 410, description = "body_missing: the message was gone before its body could be read"),
+        (status = 410, description = "body_missing: the message expired before its body was read"),
         (status = 409, description = "not_archived: it is live"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
@@ -259,8 +259,8 @@ pub(crate) async fn whole_original(
     path = "/api/v1/archive/files",
     tag = "archive",
     params(
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = FileList), (status = 400, description = "bad_cursor or bad_request"))
 )]
@@ -317,7 +317,7 @@ fn gone(archived: &Archived) -> Problem {
     let id = letter.id;
     let detail = match letter.place {
         Place::Deleted => {
-            format!("letter {id} does not exist any more: {removed_by} deleted it at {removed_at}")
+            format!("letter {id} was deleted by {removed_by} at {removed_at}")
         }
         Place::Archived | Place::Live => format!("letter {id} is archived, since {removed_at}"),
     };
@@ -325,16 +325,16 @@ fn gone(archived: &Archived) -> Problem {
         .with("place", letter.place.name())
         .with("archive", format!("/api/v1/archive/{id}"))
         .hint(format!(
-            "look at it with GET /api/v1/archive/{id} or `lazaret archive show {id}`; \
-             bring it back with POST /api/v1/archive/{id}/restore or `lazaret restore {id}`"
+            "show it with GET /api/v1/archive/{id} or `lazaret archive show {id}`; \
+             restore it with POST /api/v1/archive/{id}/restore or `lazaret restore {id}`"
         ))
 }
 
 /// Why the archive does not have a letter.
 async fn not_archived(app: &App, id: LetterId) -> Result<Problem, Problem> {
     Ok(match app.store.history(id).await? {
-        Some(_) => Problem::new(Code::NotArchived, format!("letter {id} is live, not in the archive"))
-            .hint(format!("look at it with GET /api/v1/dead-letters/{id} or `lazaret show {id}`")),
+        Some(_) => Problem::new(Code::NotArchived, format!("letter {id} is not archived"))
+            .hint(format!("show it with GET /api/v1/dead-letters/{id} or `lazaret show {id}`")),
         None => Problem::no_letter(id),
     })
 }
@@ -345,19 +345,19 @@ impl From<ArchiveError> for Problem {
         match error {
             ArchiveError::Store(error) => error.into(),
             ArchiveError::NoPlace => Problem::new(Code::ArchiveUnavailable, text)
-                .hint("set [archive] url to the place where the files are"),
+                .hint("set archive.url to the location of the files"),
             ArchiveError::Away { .. } => Problem::new(Code::ArchiveUnavailable, text)
-                .hint("nothing was changed: send it again when the storage can be reached")
+                .hint("nothing was changed: retry when the storage is reachable")
                 .retry_after(5),
             ArchiveError::Missing { file, path } => Problem::new(Code::FileMissing, text)
                 .with("fileId", file.to_string())
                 .with("path", path)
-                .hint("put the file back from a copy; `lazaret archive verify` finds all that are missing"),
+                .hint("restore the file from a backup; `lazaret archive verify` lists all missing files"),
             ArchiveError::Damaged { file, path, problem } => Problem::new(Code::FileCorrupt, text)
                 .with("fileId", file.to_string())
                 .with("path", path)
                 .with("problem", problem)
-                .hint("put the file back from a copy; `lazaret archive verify` finds all that are damaged"),
+                .hint("restore the file from a backup; `lazaret archive verify` lists all damaged files"),
         }
     }
 }

@@ -49,8 +49,8 @@ pub(crate) struct FaultBody {
     path = "/api/v1/audit/verify",
     tag = "administration",
     responses(
-        (status = 200, body = VerdictBody, description = "Also when something is wrong: `intact` says so"),
-        (status = 409, description = "no_audit_key: this server has no key to check it with")
+        (status = 200, body = VerdictBody, description = "Also on a fault: see `intact`"),
+        (status = 409, description = "no_audit_key: this server has no audit key")
     )
 )]
 pub(crate) async fn verify(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<VerdictBody>, Problem> {
@@ -58,8 +58,8 @@ pub(crate) async fn verify(State(app): State<Arc<App>>, pairs: Pairs) -> Result<
         return Err(unknown_parameter(key, &[]));
     }
     let Some(key) = &app.audit_key else {
-        return Err(Problem::new(Code::NoAuditKey, "this server has no key for the audit log")
-            .hint("set audit.key_file, or put the key back that is missing; the server's log says which"));
+        return Err(Problem::new(Code::NoAuditKey, "no audit log key configured")
+            .hint("set audit.key_file, or restore the missing key; see the server log"));
     };
     Ok(Json(audit::verify(app.store.as_ref(), key).await?.into()))
 }

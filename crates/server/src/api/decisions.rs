@@ -82,17 +82,16 @@ pub(crate) async fn by_id(
         Decided::Refused(refused) => return Err(refused.into()),
         Decided::Unknown => return Err(no_live_letter(&app, id).await),
         Decided::NoWayBack => {
-            return Err(Problem::new(Code::NoWayBack, format!("letter {id} cannot be put back from here"))
-                .hint(
-                    "its source takes nothing back; put the work in at its source, then resolve the letter",
-                ));
+            return Err(Problem::new(Code::NoWayBack, format!("letter {id} cannot be redriven")).hint(
+                "its source does not accept redrives: repeat the work at the source, then resolve the letter",
+            ));
         }
         Decided::Replaced => {
             return Err(Problem::new(
                 Code::Replaced,
-                format!("letter {id} cannot be restored: its key belongs to another letter or job by now"),
+                format!("letter {id} cannot be restored: its key is used by another letter or job"),
             )
-            .hint("the same message came in again since: find it by its eventId"));
+            .hint("the same message was captured again: search by its eventId"));
         }
     }
     let after = match before {
@@ -118,11 +117,11 @@ async fn found(app: &App, id: LetterId) -> Result<Option<Letter>, StoreError> {
     path = "/api/v1/dead-letters/{id}/restore",
     tag = "decisions",
     params(("id" = String, Path)),
-    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty"),
+    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; optional"),
     responses(
         (status = 200, body = LetterSummary),
-        (status = 404, description = "not_found: it was never there, or its content is not kept any more"),
-        (status = 409, description = "not_allowed, or replaced: its key belongs to another letter or job by now")
+        (status = 404, description = "not_found: unknown, or its content is no longer kept"),
+        (status = 409, description = "not_allowed, or replaced: its key is used by another letter or job")
     )
 )]
 pub(crate) async fn restore(
@@ -146,20 +145,20 @@ pub(crate) async fn by_filter(
     let mut body = read_object(&body?)?;
     let reason = take_reason(&mut body, verb)?;
     if verb == Verb::Delete && reason.is_none() {
-        return Err(Problem::new(Code::ReasonRequired, "to delete letters by a filter needs a reason")
-            .hint(r#"send {"reason":"…"}: it stands in the audit log"#));
+        return Err(Problem::new(Code::ReasonRequired, "reason required to delete by filter")
+            .hint(r#"send {"reason":"…"}: it is recorded in the audit log"#));
     }
     let filter = take_filter(&mut body, verb, app.clock.now())?;
     let expected = match body.remove("expectedCount") {
         Some(value) => value.as_u64().ok_or_else(|| {
             Problem::new(
                 Code::BadRequest,
-                format!("expectedCount must be a whole number, got {}", shown(&value.to_string())),
+                format!("expectedCount must be an integer, got {}", shown(&value.to_string())),
             )
         })?,
         None => {
             return Err(Problem::new(Code::BadRequest, "expectedCount is missing")
-                .hint("ask POST /api/v1/dead-letters/count first, look at the number, then send it along"));
+                .hint("get the count with POST /api/v1/dead-letters/count, then send it"));
         }
     };
     nothing_else(&body, &["filter", "all", "expectedCount", "reason"])?;
@@ -180,11 +179,11 @@ pub(crate) async fn by_filter(
         let at_least = if count.total_is_at_least.is_some() { "at least " } else { "" };
         return Err(Problem::new(
             Code::CountMismatch,
-            format!("{at_least}{} letters match, {expected} were expected: nothing was done", count.total),
+            format!("{at_least}{} letters match, expected {expected}: nothing was changed", count.total),
         )
         .with("count", count.total)
         .with("expectedCount", expected)
-        .hint("look at what matches now, then send its count"));
+        .hint("check the current count, then send it"));
     }
     let status = if operation.state == OperationState::Done { StatusCode::OK } else { StatusCode::ACCEPTED };
     let skipped = app.store.skipped(operation.id, SKIPPED_SHOWN).await?;
@@ -209,7 +208,7 @@ pub(crate) async fn operation(
     let Path(text) = id?;
     let id = OperationId::parse(&text)?;
     let Some(operation) = app.store.operation(id).await? else {
-        return Err(Problem::new(Code::NotFound, format!("operation {id} does not exist")));
+        return Err(Problem::new(Code::NotFound, format!("operation {id} not found")));
     };
     let skipped = app.store.skipped(id, SKIPPED_SHOWN).await?;
     let mut body = OperationBody::new(operation, skipped);
@@ -237,11 +236,11 @@ fn take_reason(body: &mut Map<String, Value>, verb: Verb) -> Result<Option<Strin
         }
         Some(Value::String(reason)) => Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
         Some(Value::Null) | None => None,
-        Some(_) => return Err(Problem::new(Code::BadRequest, "the reason must be a text")),
+        Some(_) => return Err(Problem::new(Code::BadRequest, "reason must be a string")),
     };
     if verb == Verb::Hold && reason.is_none() {
-        return Err(Problem::new(Code::ReasonRequired, "a hold needs a reason")
-            .hint(r#"send {"reason":"…"}: whoever wants to release it has to know why it is there"#));
+        return Err(Problem::new(Code::ReasonRequired, "reason required")
+            .hint(r#"send {"reason":"…"}: it is shown to whoever releases the hold"#));
     }
     Ok(reason)
 }
@@ -261,13 +260,13 @@ fn take_filter(body: &mut Map<String, Value>, verb: Verb, now: Time) -> Result<F
         (false, false) | (true, true) => Ok(filter),
         (true, false) => Err(Problem::filter_required(&filter)
             .hint(r#"send {"filter":{"queue":"billing"},"expectedCount":12}, or {"all":true,"expectedCount":12} for everything"#)),
-        (false, true) => Err(Problem::new(Code::BadRequest, "all and a filter contradict each other")),
+        (false, true) => Err(Problem::new(Code::BadRequest, "all conflicts with a filter")),
     }
 }
 
 pub(crate) fn nothing_else(body: &Map<String, Value>, known: &[&str]) -> Result<(), Problem> {
     match body.keys().next() {
-        Some(key) => Err(Problem::new(Code::BadRequest, format!("the field `{}` is unknown", shown(key)))
+        Some(key) => Err(Problem::new(Code::BadRequest, format!("unknown field `{}`", shown(key)))
             .hint(format!("known: {}", known.join(", ")))),
         None => Ok(()),
     }

@@ -44,16 +44,16 @@ struct Asked {
     tag = "events",
     params(
         ("kind" = Option<String>, Query, description = "Kinds with `*`, separated by commas or repeated, such as `dead_letter.*,incident.opened`"),
-        ("after" = Option<u64>, Query, description = "The position to go on after; 0 is the oldest that is kept. Without it, what happens from now on"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Beats `after`"),
-        ("q" = Option<String>, Query, description = "A filter for letters, as in the list of letters, whose keys can be given by themselves too: only events about letters that match"),
-        ("limit" = Option<u32>, Query, description = "For polling: 1 to 500, 50 unless given"),
+        ("after" = Option<u64>, Query, description = "Position to continue after; 0 is the oldest stored event. Default: new events only"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Overrides `after`"),
+        ("q" = Option<String>, Query, description = "Letter filter; single keys are accepted too: only events of matching letters"),
+        ("limit" = Option<u32>, Query, description = "For polling: 1 to 500, default 50"),
     ),
     responses(
         (status = 200, content(
             (String = "text/event-stream", example = "id: 7\nevent: dead_letter.added\ndata: {…}\n\n"),
             (EventPage = "application/json"),
-        ), description = "A stream that ends only when the server does or the reader does not read (`event: dropped`); a page if `Accept` asks for JSON. A place that is no longer kept is told first (`event: lost`)"),
+        ), description = "Event stream; ends when the server stops or the reader is too slow (`event: dropped`). A page if `Accept` is JSON. A position that is no longer stored is reported first (`event: lost`)"),
         (status = 400, description = "bad_filter or bad_request"),
         (status = 503, description = "too_many_readers")
     )
@@ -76,8 +76,8 @@ pub(crate) async fn events(
         return Ok(Json(poll(&app, &asked, place).await?).into_response());
     }
     if asked.limit.is_some() {
-        return Err(Problem::new(Code::BadRequest, "a stream has no limit")
-            .hint("ask for a page with Accept: application/json"));
+        return Err(Problem::new(Code::BadRequest, "limit is not allowed for a stream")
+            .hint("request a page with Accept: application/json"));
     }
     let session = session.map(|Extension(session)| session);
     let body = reader::follow(&app, caller, session, asked.selection, place).map_err(|too_many| {
@@ -115,17 +115,17 @@ fn parse(pairs: &[(String, String)]) -> Result<Asked, Problem> {
     let kinds = &asked.selection.kinds;
     if kinds.iter().any(|kind| kind.text().is_empty()) {
         return Err(Problem::new(Code::BadRequest, "kind is empty")
-            .hint("such as kind=dead_letter.* or kind=incident.opened; leave it out for every kind"));
+            .hint("such as kind=dead_letter.* or kind=incident.opened; omit it for all kinds"));
     }
     let too_long = kinds.iter().any(|kind| kind.text().len() > limits::NAME_BYTES_MAX);
     if too_long || kinds.len() > limits::EVENT_KINDS_MAX {
         let max = limits::EVENT_KINDS_MAX;
-        return Err(Problem::new(Code::BadRequest, format!("kind takes up to {max} patterns of kinds")));
+        return Err(Problem::new(Code::BadRequest, format!("kind accepts up to {max} patterns")));
     }
     let filter = Filter::from_query(filter)?;
     if filter.needs_content() {
-        return Err(Problem::new(Code::BadFilter, "events cannot be chosen by what is inside of letters")
-            .hint("leave out body, contains, path and headerPath, or poll GET /api/v1/dead-letters"));
+        return Err(Problem::new(Code::BadFilter, "events cannot be filtered by the content of letters")
+            .hint("remove body, contains, path and headerPath, or poll GET /api/v1/dead-letters"));
     }
     asked.selection.letters = Some(filter).filter(|filter| !filter.is_empty());
     Ok(asked)

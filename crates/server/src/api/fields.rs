@@ -135,9 +135,9 @@ impl Fields {
         let path = self.path(name);
         match self.take(name) {
             None => Ok(None),
-            Some(Value::Array(items)) if items.is_empty() => Err(bad(&path, "is an empty list")),
+            Some(Value::Array(items)) if items.is_empty() => Err(bad(&path, "is an empty array")),
             Some(Value::Array(items)) if items.len() > max => {
-                Err(bad(&path, format!("has {} entries; at most {max} are taken", items.len())))
+                Err(bad(&path, format!("has {} entries; the maximum is {max}", items.len())))
             }
             Some(Value::Array(items)) => Ok(Some(items)),
             Some(other) => Err(wrong(&path, "a list", &other)),
@@ -152,25 +152,25 @@ impl Fields {
     pub fn end(self) -> Result<(), Problem> {
         let Some(name) = self.left.keys().next() else { return Ok(()) };
         let path = self.path(name);
-        let problem = Problem::new(Code::BadRequest, format!("the field `{}` is unknown", shown(&path)))
+        let problem = Problem::new(Code::BadRequest, format!("unknown field `{}`", shown(&path)))
             .with("field", shown(&path).to_string());
         Err(match self.asked.as_slice() {
-            [] => problem.hint("no fields are taken here"),
+            [] => problem.hint("no fields are accepted here"),
             known => problem.hint(format!("known: {}", known.join(", "))),
         })
     }
 }
 
 pub(crate) fn without_nul(path: &str, text: String) -> Result<String, Problem> {
-    if text.contains('\0') { Err(bad(path, "holds a NUL, which no text needs")) } else { Ok(text) }
+    if text.contains('\0') { Err(bad(path, "contains a NUL character")) } else { Ok(text) }
 }
 
 /// A whole number within a range.
 pub(crate) fn number(path: &str, value: &Value, range: RangeInclusive<u32>) -> Result<u32, Problem> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.filter(|number| range.contains(number)).ok_or_else(|| {
-        wrong(path, &format!("a whole number from {} to {}", range.start(), range.end()), value)
-    })
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| wrong(path, &format!("an integer from {} to {}", range.start(), range.end()), value))
 }
 
 /// A field that cannot be taken as it is.

@@ -77,7 +77,7 @@ async fn frame(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     let mut response = match tokio::time::timeout(limit, answered).await {
         Ok(Ok(answered)) => answered.into_response(),
         Ok(Err(_)) => caught(),
-        Err(_) => Problem::new(Code::Timeout, "the request took too long and was stopped").into_response(),
+        Err(_) => Problem::new(Code::Timeout, "request timed out").into_response(),
     };
     let status = response.status();
     let took = started.elapsed();
@@ -108,7 +108,7 @@ fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
 /// A panic is a bug of ours: the caller learns that much, the log the rest.
 fn caught() -> Response {
     tracing::error!("a request handler panicked");
-    Problem::new(Code::Internal, "this should not have happened").hint("see the server's log").into_response()
+    Problem::new(Code::Internal, "internal error").hint("see the server's log").into_response()
 }
 
 /// Refuses requests that were meant for another host, and changes that a foreign page asks a browser for.
@@ -122,21 +122,17 @@ async fn screen(app: &Arc<App>, mut request: Request, next: Next) -> Result<Resp
     let host = authority.or_else(|| headers.get(header::HOST)?.to_str().ok()).unwrap_or("");
     if !serves(app, host) {
         let shown = crate::raw_json::shown(host);
-        return Err(Problem::new(
-            Code::Misdirected,
-            format!("this server does not answer for the host `{shown}`"),
-        )
-        .hint("add it to allowed_hosts if it should"));
+        return Err(Problem::new(Code::Misdirected, format!("unknown host `{shown}`"))
+            .hint("add it to allowed_hosts to serve it"));
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if changes && let Some(origin) = headers.get(header::ORIGIN) {
         let same =
             origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(|(_, o)| o == host);
         if !same && !ojs::origin::is_allowed(app, request.uri().path(), origin) {
-            let problem =
-                Problem::new(Code::ForeignOrigin, "a page of another origin may not change anything here");
+            let problem = Problem::new(Code::ForeignOrigin, "cross-origin request refused");
             return Err(match request.uri().path().starts_with("/ojs/") {
-                true => problem.hint("add its origin to jobs.allowed_origins if it should"),
+                true => problem.hint("add the origin to jobs.allowed_origins to allow it"),
                 false => problem,
             });
         }
@@ -189,7 +185,7 @@ pub(crate) async fn permit(
     let caller = match by_folder_key.map_or_else(|| app.access.admit(token, reach), Ok) {
         Ok(caller) => caller,
         Err(Denied::UnknownToken) => {
-            return Err(Problem::new(Code::Unauthorized, "this token is unknown or was revoked"));
+            return Err(Problem::new(Code::Unauthorized, "unknown or revoked token"));
         }
         Err(Denied::NoToken) => match signed_in(&app, session_cookie(&request)).await? {
             Some((session, caller)) => {
@@ -198,7 +194,7 @@ pub(crate) async fn permit(
             }
             None if web::is_page(request.uri().path()) => return Ok(web::sign_in::ask(&request)),
             None => {
-                return Err(Problem::new(Code::Unauthorized, "a token is required").hint(token_hint(&app)));
+                return Err(Problem::new(Code::Unauthorized, "token required").hint(token_hint(&app)));
             }
         },
     };
@@ -206,7 +202,7 @@ pub(crate) async fn permit(
         let (role, needs) = (caller.role.name(), permission.name());
         return Err(Problem::new(
             Code::Forbidden,
-            format!("the role {role} may not do this: it needs `{needs}`"),
+            format!("not allowed for role {role}: requires `{needs}`"),
         ));
     }
     super::reveal::may_ask_by(&app, &caller, request.uri().query())?;
@@ -219,11 +215,11 @@ const TOKENS: &str = "/api/v1/tokens";
 /// Says how to get a token. Without one in force nobody can ask the server for it.
 pub(crate) fn token_hint(app: &App) -> String {
     if app.access.has_tokens() {
-        return "send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; `lazaret token new` makes one"
+        return "send Authorization: Bearer lzr_…, or set LAZARET_TOKEN; create a token with `lazaret token new`"
             .into();
     }
     let (none, flag) = (access::NO_TOKEN_IN_FORCE, app.config.store_flag());
-    format!("{none}; make one on the server's machine: lazaret token new --name me --role admin {flag}")
+    format!("{none}; create one on the server's machine: lazaret token new --name me --role admin {flag}")
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -256,8 +252,8 @@ pub(crate) fn may(caller: &Caller, permission: Permission) -> Result<(), Problem
     let (role, needs) = (caller.role.name(), permission.name());
     let roles: Vec<&str> =
         Role::ALL.into_iter().filter(|role| role.may(permission)).map(Role::name).collect();
-    Err(Problem::new(Code::Forbidden, format!("the role {role} may not do this: it needs `{needs}`"))
-        .hint(format!("who may: {}", roles.join(", ")))
+    Err(Problem::new(Code::Forbidden, format!("not allowed for role {role}: requires `{needs}`"))
+        .hint(format!("allowed roles: {}", roles.join(", ")))
         .with("may", roles))
 }
 

@@ -37,13 +37,13 @@ const LETTERS: u8 = 61;
     post,
     path = "/api/v1/holds",
     tag = "holds",
-    request_body(content = Object, description = "`{\"letterId\": id}`, `{\"filter\": {…}, \"count\": n}` for the letters that match now, or `{\"filter\": {…}, \"standing\": true}` for those and all to come (`\"all\": true` in place of a filter means every letter); `reason`; `until`, a time or a length from now such as `365d`"),
+    request_body(content = Object, description = "`{\"letterId\": id}`, `{\"filter\": {…}, \"count\": n}` for the letters that match now, or `{\"filter\": {…}, \"standing\": true}` to include future matches (`\"all\": true` instead of a filter selects all letters); `reason`; `until`, a time or a duration such as `365d`"),
     responses(
-        (status = 201, body = HoldRecordBody, description = "In force, and on all its letters; see Location"),
-        (status = 202, body = HoldRecordBody, description = "In force; letters that match now are still being marked"),
+        (status = 201, body = HoldRecordBody, description = "Placed on all letters; see Location"),
+        (status = 202, body = HoldRecordBody, description = "Placed; matching letters are still being processed"),
         (status = 400, description = "reason_required, filter_required, bad_filter, bad_id or bad_request: `field` says which"),
         (status = 404, description = "not_found: there is no such letter"),
-        (status = 409, description = "count_mismatch: nothing is held; too_many_holds")
+        (status = 409, description = "count_mismatch: nothing was held; too_many_holds")
     )
 )]
 pub(crate) async fn place(
@@ -70,10 +70,8 @@ pub(crate) async fn place(
         HoldPlaced::Count(count) => return Err(wrong_count(count, &on)),
         HoldPlaced::TooMany => {
             let max = limits::STANDING_HOLDS_MAX;
-            return Err(Problem::new(Code::TooManyHolds, format!("there are {max} standing holds already"))
-                .hint(
-                    "each is asked about every letter that comes in: release one, or put two into one filter",
-                ));
+            return Err(Problem::new(Code::TooManyHolds, format!("maximum of {max} standing holds reached"))
+                .hint("release one, or merge filters: each is evaluated for every new letter"));
         }
     }
     let hold = found(&app, id).await?;
@@ -92,7 +90,7 @@ fn read_on(fields: &mut Fields, now: Time) -> Result<HoldOn, Problem> {
     let standing = fields.flag("standing")?.unwrap_or(false);
     if let Some(letter) = letter {
         if filter.is_some() || all || count.is_some() || standing {
-            return Err(bad("letterId", "stands alone: a filter, all, count and standing are for many"));
+            return Err(bad("letterId", "conflicts with filter, all, count and standing"));
         }
         let id = LetterId::parse(&letter)
             .map_err(|error| Problem::new(Code::BadId, error.to_string()).with("field", "letterId"))?;
@@ -109,15 +107,15 @@ fn read_on(fields: &mut Fields, now: Time) -> Result<HoldOn, Problem> {
                 r#"send {"letterId":"…"}, {"filter":{"tenant":"acme"},"count":12} or {"filter":{"tenant":"acme"},"standing":true}"#,
             ));
         }
-        (false, true) => return Err(bad("all", "and a filter contradict each other")),
+        (false, true) => return Err(bad("all", "conflicts with a filter")),
     }
     match (count, standing) {
         (Some(expected), false) => Ok(HoldOn::Filter { filter, expected }),
         (None, true) => Ok(HoldOn::Standing(filter)),
-        (Some(_), true) => Err(bad("count", "and standing contradict each other")
-            .hint("a standing hold is on letters to come as well: how many is not known")),
+        (Some(_), true) => Err(bad("count", "conflicts with standing")
+            .hint("a standing hold includes future matches: the count is unknown")),
         (None, false) => Err(bad("count", "is missing").hint(
-            "ask POST /api/v1/dead-letters/count first and send its number; or \"standing\": true, for letters to come as well",
+            "get the count with POST /api/v1/dead-letters/count; or send \"standing\": true to include future matches",
         )),
     }
 }
@@ -129,9 +127,9 @@ fn read_reason(fields: &mut Fields) -> Result<String, Problem> {
             Err(bad("reason", format!("is longer than {max} characters")))
         }
         Some(reason) => Ok(reason),
-        None => Err(Problem::new(Code::ReasonRequired, "a hold needs a reason")
+        None => Err(Problem::new(Code::ReasonRequired, "reason required")
             .with("field", "reason")
-            .hint(r#"send {"reason":"…"}: whoever wants to release it has to know why it is there"#)),
+            .hint(r#"send {"reason":"…"}: it is shown to whoever releases the hold"#)),
     }
 }
 
@@ -142,13 +140,13 @@ fn read_until(fields: &mut Fields, now: Time) -> Result<Option<Time>, Problem> {
         (Ok(time), _) => time,
         (Err(_), Ok(length)) => now.plus_ms(length.ms()),
         (Err(_), Err(_)) => {
-            return Err(bad("until", format!("`{}` is neither a time nor a length", shown(&text)))
+            return Err(bad("until", format!("`{}` is neither a time nor a duration", shown(&text)))
                 .hint("such as 2027-12-31T00:00:00Z or 365d; months and years have no fixed length"));
         }
     };
     if until <= now {
         return Err(
-            bad("until", format!("is over: it is {now} now")).hint("leave it out for a hold without end")
+            bad("until", format!("is in the past: it is {now} now")).hint("omit it for a hold without end")
         );
     }
     Ok(Some(until))
@@ -166,18 +164,15 @@ fn wrong_count(count: u64, on: &HoldOn) -> Problem {
         HoldOn::Filter { expected, .. } => *expected,
         HoldOn::Letter(_) | HoldOn::Standing(_) => 0,
     };
-    Problem::new(
-        Code::CountMismatch,
-        format!("{count} letters match, {expected} were expected: nothing is held"),
-    )
-    .with("count", count)
-    .with("expectedCount", expected)
-    .hint("look at what matches now, then send its count")
+    Problem::new(Code::CountMismatch, format!("{count} letters match, expected {expected}: nothing was held"))
+        .with("count", count)
+        .with("expectedCount", expected)
+        .hint("check the current count, then send it")
 }
 
 async fn found(app: &App, id: HoldId) -> Result<HoldRecord, Problem> {
     app.store.hold(id).await?.ok_or_else(|| {
-        Problem::new(Code::NotFound, format!("hold {id} does not exist"))
+        Problem::new(Code::NotFound, format!("hold {id} not found"))
             .hint("find holds with GET /api/v1/holds?ended=true or `lazaret holds --ended`")
     })
 }
@@ -188,9 +183,9 @@ async fn found(app: &App, id: HoldId) -> Result<HoldRecord, Problem> {
     path = "/api/v1/holds",
     tag = "holds",
     params(
-        ("ended" = Option<bool>, Query, description = "Also those that were released or ran out"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("ended" = Option<bool>, Query, description = "Include released and expired holds"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = HoldList), (status = 400, description = "bad_request or bad_cursor"))
 )]
@@ -244,8 +239,8 @@ fn parse_hold(id: Result<Path<String>, PathRejection>) -> Result<HoldId, Problem
     tag = "holds",
     params(
         ("id" = String, Path),
-        ("limit" = Option<u32>, Query, description = "Letters on a page: 1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("limit" = Option<u32>, Query, description = "Letters per page: 1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = HoldDetail), (status = 400, description = "bad_id, bad_request or bad_cursor"), (status = 404, description = "not_found"))
 )]
@@ -296,10 +291,10 @@ pub(crate) async fn show(
     request_body(content = Object, description = "`{\"reason\": \"…\"}`"),
     responses(
         (status = 200, body = HoldRecordBody),
-        (status = 202, body = HoldRecordBody, description = "No longer in force; its letters are still being freed"),
+        (status = 202, body = HoldRecordBody, description = "Released; letters are still being processed"),
         (status = 400, description = "reason_required or bad_request"),
         (status = 404, description = "not_found"),
-        (status = 409, description = "hold_ended: it was released before, or ran out")
+        (status = 409, description = "hold_ended: already released or expired")
     )
 )]
 pub(crate) async fn release(
@@ -315,15 +310,15 @@ pub(crate) async fn release(
     fields.end()?;
     let hold = found(&app, id).await?;
     let Some(reason) = reason else {
-        return Err(Problem::new(Code::ReasonRequired, "to release a hold needs a reason")
+        return Err(Problem::new(Code::ReasonRequired, "to release reason required")
             .with("field", "reason")
-            .hint(r#"send {"reason":"…"}: it stands in the audit log"#));
+            .hint(r#"send {"reason":"…"}: it is recorded in the audit log"#));
     };
     if !holds::release(&app, &hold, Some(reason), actor(&caller, &request)).await? {
         let by = hold.released_by.unwrap_or_default();
         let at = hold.released_at.map(|at| format!(" at {at}")).unwrap_or_default();
         return Err(
-            Problem::new(Code::HoldEnded, format!("hold {id} has ended already{at}")).with("releasedBy", by)
+            Problem::new(Code::HoldEnded, format!("hold {id} already ended{at}")).with("releasedBy", by)
         );
     }
     let hold = found(&app, id).await?;

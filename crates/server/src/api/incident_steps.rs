@@ -43,7 +43,7 @@ impl FromRequestParts<Arc<App>> for Asking {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Asking, Problem> {
-        let lost = || Problem::new(Code::Internal, "the request went past the door");
+        let lost = || Problem::new(Code::Internal, "request without authentication");
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(lost)?;
         let request = parts.extensions.get::<RequestId>().cloned().ok_or_else(lost)?;
         Asking::new(app, caller, request, Path::from_request_parts(parts, app).await)
@@ -71,7 +71,7 @@ impl Asking {
                 let max = limits::RCA_REVISIONS_MAX;
                 Err(Problem::new(
                     Code::NotAllowed,
-                    format!("the analysis of incident {} has {max} revisions and takes no more", self.id),
+                    format!("the RCA of incident {} has reached the maximum of {max} revisions", self.id),
                 ))
             }
             IncidentStepped::Unknown => Err(Problem::no_incident(self.id)),
@@ -91,7 +91,7 @@ impl Asking {
                 )
                 .with("pending", count(Status::Pending))
                 .with("reprocessing", count(Status::Reprocessing))
-                .hint("it closes by itself when its last letter is resolved or discarded"))
+                .hint("it closes automatically when its last letter is resolved or discarded"))
             }
         }
     }
@@ -108,7 +108,7 @@ impl Asking {
         (status = 200, body = IncidentEntry),
         (status = 400, description = "bad_request: `field` says which"),
         (status = 404, description = "not_found"),
-        (status = 409, description = "not_allowed: it was revised too often")
+        (status = 409, description = "not_allowed: too many revisions")
     )
 )]
 pub(crate) async fn diagnose(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
@@ -132,8 +132,8 @@ async fn refuse_masks(asking: &Asking, cause: &str, remedy: &str) -> Result<(), 
         [("rootCause", cause, held(|it| &it.root_cause)), ("remediation", remedy, held(|it| &it.remediation))]
     {
         if masks(text.as_bytes()) > held {
-            return Err(bad(field, "holds a mask that stands for something hidden")
-                .hint("say it in other words: secrets do not belong into an analysis"));
+            return Err(bad(field, "contains a mask of a hidden value")
+                .hint("rephrase it: an RCA must not contain secrets"));
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ async fn refuse_masks(asking: &Asking, cause: &str, remedy: &str) -> Result<(), 
     path = "/api/v1/incidents/{id}/fix",
     tag = "incidents",
     params(("id" = String, Path)),
-    request_body(content = Object, description = "`{\"reference\": \"…\", \"fixedAt\": \"2026-11-15T03:00:00Z\", \"kind\": \"deployed|decision\"}`; it holds from now on unless `fixedAt` says otherwise, and is deployed unless `kind` does"),
+    request_body(content = Object, description = "`{\"reference\": \"…\", \"fixedAt\": \"2026-11-15T03:00:00Z\", \"kind\": \"deployed|decision\"}`; `fixedAt` defaults to now, `kind` to deployed"),
     responses(
         (status = 200, body = IncidentEntry),
         (status = 400, description = "bad_request: `field` says which"),
@@ -183,11 +183,11 @@ pub(crate) async fn fix(asking: Asking, body: Result<Bytes, BytesRejection>) -> 
     path = "/api/v1/incidents/{id}/close",
     tag = "incidents",
     params(("id" = String, Path)),
-    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty"),
+    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; optional"),
     responses(
         (status = 200, body = IncidentEntry),
         (status = 404, description = "not_found"),
-        (status = 409, description = "not_allowed: letters of it wait or are under way")
+        (status = 409, description = "not_allowed: letters are pending or in flight")
     )
 )]
 pub(crate) async fn close(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
@@ -203,7 +203,7 @@ pub(crate) async fn close(asking: Asking, body: Result<Bytes, BytesRejection>) -
     path = "/api/v1/incidents/{id}/assign",
     tag = "incidents",
     params(("id" = String, Path)),
-    request_body(content = Object, description = "`{\"assignee\": \"anna\"}`, or null for nobody"),
+    request_body(content = Object, description = "`{\"assignee\": \"anna\"}`, or null to unassign"),
     responses((status = 200, body = IncidentEntry), (status = 400, description = "bad_request"), (status = 404, description = "not_found"))
 )]
 pub(crate) async fn assign(asking: Asking, body: Result<Bytes, BytesRejection>) -> Entered {
@@ -215,7 +215,7 @@ pub(crate) async fn assign(asking: Asking, body: Result<Bytes, BytesRejection>) 
             Some(bounded("assignee", &name, limits::ASSIGNEE_CHARS_MAX)?)
         }
         Some(other) => return Err(wrong("assignee", "a text or null", &other)),
-        None => return Err(fields.missing("assignee").hint("null means nobody")),
+        None => return Err(fields.missing("assignee").hint("null unassigns")),
     };
     fields.end()?;
     asking.take(IncidentStep::Assign(assignee)).await
@@ -299,7 +299,7 @@ fn bounded(name: &'static str, text: &str, max: usize) -> Result<String, Problem
     let length = text.chars().count();
     match length {
         0 => Err(bad(name, "must not be empty")),
-        length if length > max => Err(bad(name, format!("has {length} characters; at most {max} are taken"))),
+        length if length > max => Err(bad(name, format!("has {length} characters; the maximum is {max}"))),
         _ => Ok(text.to_owned()),
     }
 }

@@ -49,15 +49,15 @@ const KEYS: [&str; 9] = ["state", "type", "errorType", "class", "text", "since",
     path = "/api/v1/incidents",
     tag = "incidents",
     params(
-        ("state" = Option<String>, Query, description = "open, diagnosed, fixed, redriving, verifying, closed or regressed; several between commas or repeated; all unless given"),
-        ("type" = Option<String>, Query, description = "The letters' type; `*` matches any run of characters"),
-        ("errorType" = Option<String>, Query, description = "May hold `*` as well"),
+        ("state" = Option<String>, Query, description = "open, diagnosed, fixed, redriving, verifying, closed or regressed; comma-separated or repeated; all unless given"),
+        ("type" = Option<String>, Query, description = "Letter type; `*` is a wildcard"),
+        ("errorType" = Option<String>, Query, description = "`*` is a wildcard"),
         ("class" = Option<String>, Query),
-        ("text" = Option<String>, Query, description = "A part of the title, in any case"),
-        ("since" = Option<String>, Query, description = "Last seen then or later: RFC 3339, or a length of time ago such as `24h`"),
+        ("text" = Option<String>, Query, description = "Text in the title, case-insensitive"),
+        ("since" = Option<String>, Query, description = "Last seen since: RFC 3339 time or duration such as `24h`"),
         ("sort" = Option<String>, Query, description = "-lastSeenAt (default), -firstSeenAt or -count"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = IncidentList), (status = 400, description = "bad_request or bad_cursor"))
 )]
@@ -265,7 +265,7 @@ fn parse_sort(value: &str) -> Result<IncidentSort, Problem> {
 /// A part of a title. An empty one is refused, because leaving it out would match everything.
 fn parse_text(value: String) -> Result<String, Problem> {
     if value.trim().is_empty() {
-        return Err(Problem::new(Code::BadRequest, "text is empty").hint("leave it out to see all"));
+        return Err(Problem::new(Code::BadRequest, "text is empty").hint("omit it to list all"));
     }
     short("text", value)
 }
@@ -280,6 +280,6 @@ fn short(key: &str, value: String) -> Result<String, Problem> {
 
 fn unknown_value(key: &str, value: &str, known: impl Iterator<Item = &'static str>) -> Problem {
     let known: Vec<&str> = known.collect();
-    Problem::new(Code::BadRequest, format!("{key} `{}` is unknown", shown(value)))
+    Problem::new(Code::BadRequest, format!("unknown {key} `{}`", shown(value)))
         .hint(format!("known: {}", known.join(", ")))
 }

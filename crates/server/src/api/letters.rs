@@ -41,22 +41,22 @@ const PAGE_KEYS: [&str; 3] = ["sort", "limit", "cursor"];
     path = "/api/v1/dead-letters",
     tag = "letters",
     params(
-        ("q" = Option<String>, Query, description = "The filter in its text form, such as `queue:billing type:invoice.* error:Timeout since:24h`"),
+        ("q" = Option<String>, Query, description = "Filter as text, such as `queue:billing type:invoice.* error:Timeout since:24h`"),
         ("queue" = Option<String>, Query), ("type" = Option<String>, Query), ("errorType" = Option<String>, Query),
         ("class" = Option<String>, Query), ("code" = Option<String>, Query), ("status" = Option<String>, Query),
         ("source" = Option<String>, Query), ("incident" = Option<String>, Query),
         ("subscriber" = Option<String>, Query), ("aggregate" = Option<String>, Query),
         ("tenant" = Option<String>, Query), ("eventId" = Option<String>, Query), ("held" = Option<bool>, Query),
-        ("since" = Option<String>, Query, description = "RFC 3339, or a length of time ago such as `24h`"),
+        ("since" = Option<String>, Query, description = "RFC 3339 time or duration such as `24h`"),
         ("until" = Option<String>, Query), ("age" = Option<String>, Query), ("retryCount" = Option<String>, Query),
-        ("text" = Option<String>, Query, description = "Words that begin words of type, error type or message"),
-        ("body" = Option<String>, Query, description = "Words that begin words of the body or of header values"),
-        ("contains" = Option<String>, Query, description = "A text that stands in the body"),
-        ("path" = Option<String>, Query, description = "A JSON path into the body, such as `$.customer.id=4711`"),
-        ("headerPath" = Option<String>, Query, description = "A JSON path into the headers"),
+        ("text" = Option<String>, Query, description = "Word prefixes in type, error type or message"),
+        ("body" = Option<String>, Query, description = "Word prefixes in the body or header values"),
+        ("contains" = Option<String>, Query, description = "Substring of the body"),
+        ("path" = Option<String>, Query, description = "JSON path in the body, such as `$.customer.id=4711`"),
+        ("headerPath" = Option<String>, Query, description = "JSON path in the headers"),
         ("sort" = Option<String>, Query, description = "-diedAt (default), diedAt, -createdAt or createdAt"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = LetterList), (status = 400, description = "bad_filter, bad_cursor or bad_request"))
 )]
@@ -97,7 +97,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Js
 fn parse_sort(value: &str) -> Result<Sort, Problem> {
     Sort::parse(value).ok_or_else(|| {
         let known: Vec<&str> = Sort::ALL.into_iter().map(Sort::name).collect();
-        Problem::new(Code::BadRequest, format!("sort `{}` is unknown", shown(value)))
+        Problem::new(Code::BadRequest, format!("unknown sort `{}`", shown(value)))
             .hint(format!("known: {}", known.join(", ")))
     })
 }
@@ -139,9 +139,9 @@ pub(crate) fn read_filter(body: &Value) -> Result<Filter, Problem> {
     };
     match (object.get("q"), object.len()) {
         (Some(Value::String(text)), 1) => Ok(Filter::from_text(text)?),
-        (Some(_), 1) => Err(Problem::new(Code::BadFilter, "q must be a text")),
+        (Some(_), 1) => Err(Problem::new(Code::BadFilter, "q must be a string")),
         (Some(_), _) => {
-            Err(Problem::new(Code::BadFilter, "q stands alone: put the other keys into its text"))
+            Err(Problem::new(Code::BadFilter, "q conflicts with other keys: add them to its text"))
         }
         (None, _) => Ok(Filter::from_json(body)?),
     }
@@ -159,14 +159,14 @@ pub(crate) fn parse_id(path: Result<Path<String>, PathRejection>) -> Result<Lett
     tag = "letters",
     params(
         ("id" = String, Path),
-        ("older" = Option<bool>, Query, description = "With lives and attempts that stand in files of the archive; `olderLives` says whether there are any"),
-        ("reveal" = Option<String>, Query, description = "Why what is masked has to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+        ("older" = Option<bool>, Query, description = "Include archived lives and attempts; `olderLives` tells whether there are any"),
+        ("reveal" = Option<String>, Query, description = "Reason to reveal masked values, at least 10 characters; requires `reveal`, recorded in the audit log"),
     ),
     responses(
         (status = 200, body = LetterEntry),
         (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
         (status = 403, description = "forbidden: the role may not reveal"),
-        (status = 404, description = "not_found: it never was here, or it is in the archive, where `archive` says"),
+        (status = 404, description = "not_found: unknown, or archived: see `archive`"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )
@@ -232,7 +232,7 @@ pub(crate) async fn masked(mut entry: LetterEntry, redactor: &Arc<Redactor>) -> 
         entry.hide(&Masker::new(&redactor));
         entry
     });
-    masking.await.map_err(|_| Problem::new(Code::Internal, "the letter could not be masked"))
+    masking.await.map_err(|_| Problem::new(Code::Internal, "letter could not be masked"))
 }
 
 /// Gives the bytes of the original: exactly, unless something in them is masked.
@@ -242,15 +242,15 @@ pub(crate) async fn masked(mut entry: LetterEntry, redactor: &Arc<Redactor>) -> 
     tag = "letters",
     params(
         ("id" = String, Path),
-        ("life" = Option<u32>, Query, description = "The present life unless given; an older one may be read from the archive"),
-        ("reveal" = Option<String>, Query, description = "Why the exact bytes have to be seen, in 10 characters or more; needs `reveal`, and is kept in the audit log"),
+        ("life" = Option<u32>, Query, description = "Default: the current life; older lives may be read from the archive"),
+        ("reveal" = Option<String>, Query, description = "Reason to reveal the exact bytes, at least 10 characters; requires `reveal`, recorded in the audit log"),
     ),
     responses(
-        (status = 200, description = "The bytes as they were captured, with their SHA-256 in `Lazaret-Sha256`. With something masked there is `Lazaret-Redacted: true` in its place: they are other bytes", content_type = "application/octet-stream"),
+        (status = 200, description = "Captured bytes, with their SHA-256 in `Lazaret-Sha256`. Masked bodies have `Lazaret-Redacted: true` instead", content_type = "application/octet-stream"),
         (status = 400, description = "bad_id, bad_request, or reason_required: the reason to reveal is too short"),
-        (status = 403, description = "forbidden: the role may not reveal; withheld: the body is no text, so that nothing in it can be masked"),
+        (status = 403, description = "forbidden: the role may not reveal; withheld: a binary body cannot be masked"),
         (status = 404, description = "not_found"),
-        (status = 410, description = "body_missing: the message was gone before its body could be read"),
+        (status = 410, description = "body_missing: the message expired before its body was read"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )
@@ -293,7 +293,7 @@ pub(crate) fn parse_life(pairs: Pairs) -> Result<Option<u32>, Problem> {
 pub(crate) async fn body_response(original: Original, redactor: &Arc<Redactor>) -> Result<Response, Problem> {
     let (envelope, redactor) = (original.envelope, Arc::clone(redactor));
     if let Some(why) = envelope.body_missing() {
-        return Err(Problem::new(Code::BodyMissing, format!("the body is missing: {}", redactor.text(why))));
+        return Err(Problem::new(Code::BodyMissing, format!("body missing: {}", redactor.text(why))));
     }
     let content_type = HeaderValue::from_str(envelope.content_type())
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -312,10 +312,11 @@ pub(crate) async fn body_response(original: Original, redactor: &Arc<Redactor>) 
             Shown::Withheld => None,
         }
     });
-    let shown = masking.await.map_err(|_| Problem::new(Code::Internal, "the body could not be masked"))?;
+    let shown = masking.await.map_err(|_| Problem::new(Code::Internal, "body could not be masked"))?;
     let Some((bytes, told)) = shown else {
-        return Err(Problem::new(Code::Withheld, "the body is no text, so that nothing in it can be masked")
-            .hint("reveal it with a reason: reveal=… in the query, or `lazaret show --body --reveal --reason …`"));
+        return Err(Problem::new(Code::Withheld, "binary body withheld: it cannot be masked").hint(
+            "reveal it with a reason: reveal=… in the query, or `lazaret show --body --reveal --reason …`",
+        ));
     };
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -334,9 +335,9 @@ fn text_header(text: &str) -> HeaderValue {
 
 /// Refuses a parameter that means nothing here, so that a slip does not widen what is asked.
 pub(crate) fn unknown_parameter(key: &str, known: &[&str]) -> Problem {
-    let problem = Problem::new(Code::BadRequest, format!("the parameter `{}` is unknown", shown(key)));
+    let problem = Problem::new(Code::BadRequest, format!("unknown parameter `{}`", shown(key)));
     match known {
-        [] => problem.hint("no parameters are taken here"),
+        [] => problem.hint("no parameters are accepted here"),
         known => problem.hint(format!("known: {}", known.join(", "))),
     }
 }
@@ -344,7 +345,7 @@ pub(crate) fn unknown_parameter(key: &str, known: &[&str]) -> Problem {
 /// Takes a parameter that may be given once; of two, either could be the one that was meant.
 pub(crate) fn once<T>(slot: &mut Option<T>, key: &str, value: T) -> Result<(), Problem> {
     match slot.replace(value) {
-        Some(_) => Err(Problem::new(Code::BadRequest, format!("{key} is given twice"))),
+        Some(_) => Err(Problem::new(Code::BadRequest, format!("{key} given twice"))),
         None => Ok(()),
     }
 }
@@ -353,7 +354,10 @@ pub(crate) fn once<T>(slot: &mut Option<T>, key: &str, value: T) -> Result<(), P
 pub(crate) fn parse_when(key: &'static str, value: &str) -> Result<When, Problem> {
     let filter = Filter::from_query([(key, value)])
         .map_err(|error| Problem::new(Code::BadRequest, error.to_string()))?;
-    filter.since.or(filter.until).ok_or_else(|| Problem::new(Code::BadRequest, format!("{key} is no time")))
+    filter
+        .since
+        .or(filter.until)
+        .ok_or_else(|| Problem::new(Code::BadRequest, format!("{key} is not a time")))
 }
 
 #[cfg(test)]

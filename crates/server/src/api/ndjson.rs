@@ -47,7 +47,7 @@ impl Lines {
             }
             self.searched = self.open.len();
             if self.open.len() > self.bounds.line_bytes_max {
-                return Err(Problem::new(Code::TooLarge, "a line is longer than an entry may be"));
+                return Err(Problem::new(Code::TooLarge, "line exceeds the maximum entry size"));
             }
             if self.ended {
                 let rest = self.open.split().freeze();
@@ -67,7 +67,7 @@ impl Lines {
         let Ok(data) = frame.map_err(|error| half_sent(&error))?.into_data() else { return Ok(()) };
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > self.bounds.bytes_max {
-            return Err(Problem::new(Code::TooLarge, "the stream is larger than this server takes"));
+            return Err(Problem::new(Code::TooLarge, "stream exceeds the maximum size"));
         }
         self.open.extend_from_slice(&data);
         Ok(())
@@ -87,16 +87,15 @@ pub(crate) fn half_sent(error: &(dyn std::error::Error + 'static)) -> Problem {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<TooSlow>() {
-            return Problem::new(Code::Timeout, "the body came too slowly")
-                .hint("nothing was answered: send it again");
+            return Problem::new(Code::Timeout, "body received too slowly")
+                .hint("no response was sent: send it again");
         }
         if error.is::<http_body_util::LengthLimitError>() {
             return too_large();
         }
         cause = error.source();
     }
-    Problem::new(Code::BadRequest, "the body broke off")
-        .hint("send it again; what is known already is recognised")
+    Problem::new(Code::BadRequest, "body truncated").hint("send it again; known entries are recognised")
 }
 
 #[cfg(test)]

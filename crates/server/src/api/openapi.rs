@@ -28,7 +28,7 @@ macro_rules! decision_docs {
                         tag = "decisions",
                         operation_id = concat!(stringify!($verb), "_letter"),
                         params(("id" = String, Path)),
-                        request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty unless it is a hold"),
+                        request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; optional except for a hold"),
                         responses((status = 200, body = LetterSummary), (status = 404, description = "not_found"), (status = 409, description = "not_allowed"))
                     )]
                     #[allow(dead_code, reason = "only its description is used: the handler serves all verbs")]
@@ -43,9 +43,9 @@ macro_rules! decision_docs {
                         request_body(content = Object, description = "`{\"filter\": {…}, \"expectedCount\": 12, \"reason\": \"…\"}`, or `{\"all\": true, \"expectedCount\": 12}`"),
                         responses(
                             (status = 200, body = OperationBody, description = "Done within the call"),
-                            (status = 202, body = OperationBody, description = "Goes on behind it; see Location"),
+                            (status = 202, body = OperationBody, description = "Running in the background; see Location"),
                             (status = 400, description = "filter_required, bad_filter, reason_required or bad_request"),
-                            (status = 409, description = "count_mismatch: nothing was done")
+                            (status = 409, description = "count_mismatch: nothing was changed")
                         )
                     )]
                     #[allow(dead_code, reason = "only its description is used: the handler serves all verbs")]
@@ -57,10 +57,10 @@ macro_rules! decision_docs {
 }
 
 decision_docs! {
-    resolve, "/api/v1/dead-letters/{id}/resolve", "/api/v1/dead-letters/resolve", "Resolves by hand";
-    discard, "/api/v1/dead-letters/{id}/discard", "/api/v1/dead-letters/discard", "Discards for good";
+    resolve, "/api/v1/dead-letters/{id}/resolve", "/api/v1/dead-letters/resolve", "Marks as resolved";
+    discard, "/api/v1/dead-letters/{id}/discard", "/api/v1/dead-letters/discard", "Discards";
     reopen, "/api/v1/dead-letters/{id}/reopen", "/api/v1/dead-letters/reopen", "Reopens";
-    hold, "/api/v1/dead-letters/{id}/hold", "/api/v1/dead-letters/hold", "Puts a legal hold on";
+    hold, "/api/v1/dead-letters/{id}/hold", "/api/v1/dead-letters/hold", "Places a legal hold on";
     release, "/api/v1/dead-letters/{id}/release", "/api/v1/dead-letters/release", "Releases the hold on";
     delete, "/api/v1/dead-letters/{id}/delete", "/api/v1/dead-letters/delete", "Deletes, which can be undone for as long as the content is kept,";
 }
@@ -93,17 +93,17 @@ macro_rules! step_docs {
 }
 
 step_docs! {
-    pause, "/api/v1/redrives/{id}/pause", "Pauses a run: what is out is verified, nothing more is sent.", "`{\"reason\": \"…\"}`; may be empty";
-    resume, "/api/v1/redrives/{id}/resume", "Lets a run go on where it was.", "Nothing";
-    cancel, "/api/v1/redrives/{id}/cancel", "Ends a plan or a run: what is out is verified, the rest is not sent.", "`{\"reason\": \"…\"}`; may be empty";
-    pace, "/api/v1/redrives/{id}/pace", "Changes how fast a run goes.", "`{\"pace\": 1000}`, \"unlimited\" or \"critical\"";
+    pause, "/api/v1/redrives/{id}/pause", "Pauses a run: letters in flight are verified, no more are sent.", "`{\"reason\": \"…\"}`; optional";
+    resume, "/api/v1/redrives/{id}/resume", "Resumes a run.", "Nothing";
+    cancel, "/api/v1/redrives/{id}/cancel", "Cancels a plan or a run: letters in flight are verified, the rest is not sent.", "`{\"reason\": \"…\"}`; optional";
+    pace, "/api/v1/redrives/{id}/pace", "Changes the rate of a run.", "`{\"pace\": 1000}`, \"unlimited\" or \"critical\"";
 }
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Lazaret",
-        description = "The dead-letter service: report failed messages, find them whole, decide about them.",
+        description = "Dead-letter service: report, find, analyse and redrive failed messages.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
@@ -198,7 +198,7 @@ struct Document;
 pub fn openapi() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     let problem: RefOr<Schema> = ObjectBuilder::new()
-        .description(Some("Why a request was refused: RFC 9457, `code` is stable, `hint` says what to do."))
+        .description(Some("Problem details (RFC 9457): `code` is stable, `hint` says what to do."))
         .property("type", ObjectBuilder::new().schema_type(Type::String))
         .property("title", ObjectBuilder::new().schema_type(Type::String))
         .property("status", ObjectBuilder::new().schema_type(Type::Integer))
@@ -227,16 +227,16 @@ fn describe_refusals(method: &str, path: &str, operation: &mut Operation) {
     let mut common = vec![
         ("400", "bad_request: the request cannot be read"),
         ("408", "timeout: the request took too long"),
-        ("421", "misdirected: the server does not answer for this host"),
+        ("421", "misdirected: unknown host"),
         ("500", "internal: a bug"),
-        ("503", "unavailable: the store cannot be used now; see Retry-After"),
+        ("503", "unavailable: the store is unavailable; see Retry-After"),
     ];
     if access::permission(method, path) != Some(Permission::Open) {
-        common.push(("401", "unauthorized: a token is needed, or this one is unknown"));
+        common.push(("401", "unauthorized: token required, unknown or revoked"));
         common.push(("403", "forbidden: the role may not do this; or foreign_origin"));
     }
     if path.contains('{') || method != "GET" {
-        common.push(("404", "not_found: what the address or the body names is not there"));
+        common.push(("404", "not_found: the object named in URL or body does not exist"));
     }
     if method != "GET" {
         common.push(("413", "too_large"));

@@ -197,17 +197,17 @@ impl Problem {
 
     /// Refuses to change every letter there is because a filter was forgotten or says nothing.
     pub fn filter_required(filter: &Filter) -> Problem {
-        let why = if filter.is_empty() { "a filter is needed" } else { "the filter matches every letter" };
+        let why = if filter.is_empty() { "filter required" } else { "the filter matches every letter" };
         Problem::new(Code::FilterRequired, why)
     }
 
     pub fn no_letter(id: impl std::fmt::Display) -> Problem {
-        Problem::new(Code::NotFound, format!("letter {id} does not exist"))
+        Problem::new(Code::NotFound, format!("letter {id} not found"))
             .hint("find letters with GET /api/v1/dead-letters or `lazaret ls --all`")
     }
 
     pub fn no_incident(id: impl std::fmt::Display) -> Problem {
-        Problem::new(Code::NotFound, format!("incident {id} does not exist"))
+        Problem::new(Code::NotFound, format!("incident {id} not found"))
             .hint("find incidents with GET /api/v1/incidents")
     }
 }
@@ -246,20 +246,18 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::Busy => Problem {
                 retry_after_s: Some(1),
-                ..Problem::new(Code::StoreBusy, text).hint("nothing of this request was kept: send it again")
+                ..Problem::new(Code::StoreBusy, text).hint("nothing was stored: retry")
             },
             StoreError::Full => Problem {
                 retry_after_s: Some(30),
-                ..Problem::new(Code::StoreFull, text)
-                    .hint("nothing of this request was kept: make room on the disk")
+                ..Problem::new(Code::StoreFull, text).hint("nothing was stored: free disk space")
             },
             StoreError::TooSlow => {
-                Problem::new(Code::TooBroad, text).hint("narrow the filter, for example with since:24h")
+                Problem::new(Code::TooBroad, text).hint("use a narrower filter, for example with since:24h")
             }
             StoreError::Corrupt(what) => {
-                tracing::error!(what, "the store contradicts itself");
-                Problem::new(Code::Internal, "the store holds something that cannot be")
-                    .hint("see the server's log")
+                tracing::error!(what, "store is inconsistent");
+                Problem::new(Code::Internal, "store contains invalid data").hint("see the server's log")
             }
             StoreError::ReadOnly
             | StoreError::TooNew { .. }
@@ -275,11 +273,11 @@ impl From<StoreError> for Problem {
 }
 
 /// What a store that cannot be used says of the request.
-pub(crate) const KEPT_NOTHING: &str = "nothing of this request was kept: send it again later";
+pub(crate) const KEPT_NOTHING: &str = "nothing was stored: retry later";
 
 /// What a store says that failed at an unknown moment, possibly after its commit.
-pub(crate) const KEPT_UNKNOWN: &str = "it is unknown whether this request took effect: check, or send it again later; dead \
-letters and ids that are known already are recognised";
+pub(crate) const KEPT_UNKNOWN: &str = "it is unknown whether the request took effect: check, or retry later; known dead \
+letters and ids are recognised";
 
 fn store_unavailable(error: &StoreError, hint: &str) -> Problem {
     tracing::error!(error = %chain(error), "the store failed");
@@ -341,7 +339,7 @@ impl From<Refused> for Problem {
             .with("held", held)
             .with("allowedActions", json!(allowed));
         match (refused.is_for_hold(), allowed.as_slice()) {
-            (true, _) => problem.hint("release the hold first, if you may"),
+            (true, _) => problem.hint("release the hold first"),
             (false, []) => problem,
             (false, allowed) => problem.hint(format!("allowed now: {}", allowed.join(", "))),
         }
@@ -365,15 +363,15 @@ impl From<BytesRejection> for Problem {
     fn from(rejection: BytesRejection) -> Problem {
         match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-            _ => Problem::new(Code::BadRequest, "the body could not be read to its end")
-                .hint("nothing of it was kept: send it again"),
+            _ => Problem::new(Code::BadRequest, "body could not be read completely")
+                .hint("nothing was stored: send it again"),
         }
     }
 }
 
 pub(crate) fn too_large() -> Problem {
-    Problem::new(Code::TooLarge, "the body is larger than this server takes")
-        .hint("send less at once, or raise limits.body_bytes_max")
+    Problem::new(Code::TooLarge, "body exceeds the maximum size")
+        .hint("send less per request, or raise limits.body_bytes_max")
 }
 
 impl From<QueryRejection> for Problem {
@@ -384,7 +382,7 @@ impl From<QueryRejection> for Problem {
 
 impl From<PathRejection> for Problem {
     fn from(_: PathRejection) -> Problem {
-        Problem::new(Code::BadRequest, "the address holds bytes that are not UTF-8")
+        Problem::new(Code::BadRequest, "the URL contains bytes that are not UTF-8")
     }
 }
 

@@ -42,12 +42,12 @@ pub(crate) struct ReceiptAnswer {
     post,
     path = "/api/v1/receipts",
     tag = "redrives",
-    request_body(content = Object, description = "`{\"letterId\": id, \"life\": 1, \"redriveId\": id, \"outcome\": \"succeeded|failed\", \"error\": {\"type\", \"message\", \"code\"}, \"at\": time}`, of which the first two are needed; or up to 1000 of them as `{\"receipts\": […]}`"),
+    request_body(content = Object, description = "`{\"letterId\": id, \"life\": 1, \"redriveId\": id, \"outcome\": \"succeeded|failed\", \"error\": {\"type\", \"message\", \"code\"}, \"at\": time}`, the first two are required; or up to 1000 as `{\"receipts\": […]}`"),
     responses(
         (status = 200, body = ReceiptAnswers),
-        (status = 400, description = "bad_request or bad_id: `field` says which; nothing was taken"),
-        (status = 404, description = "not_found: the one letter does not exist, or has no such life"),
-        (status = 409, description = "not_allowed: the one letter belongs to a job")
+        (status = 400, description = "bad_request or bad_id: see `field`; nothing was accepted"),
+        (status = 404, description = "not_found: the letter does not exist, or has no such life"),
+        (status = 409, description = "not_allowed: the letter belongs to a job")
     )
 )]
 pub(crate) async fn receive(
@@ -62,9 +62,8 @@ pub(crate) async fn receive(
         let received = redrive::receive(&app, given).await?;
         if received == Received::Unknown {
             let text = format!("letter {letter} does not exist, or has no life {life}");
-            return Err(
-                Problem::new(Code::NotFound, text).hint("send back what came with the letter in its headers")
-            );
+            return Err(Problem::new(Code::NotFound, text)
+                .hint("send the values of the Lazaret-* headers of the message"));
         }
         return Ok(Json(ReceiptAnswers { items: vec![answer(letter, life, result(received), None)] }));
     };
@@ -132,8 +131,8 @@ fn read(mut fields: Fields, caller: &Caller) -> Result<ReceiptGiven, Problem> {
     let outcome = match (failed, error) {
         (false, None) => ReceiptOutcome::Succeeded,
         (true, Some(error)) => ReceiptOutcome::Failed { error },
-        (true, None) => return Err(bad(&error_path, "is missing: say why it failed")),
-        (false, Some(_)) => return Err(bad(&error_path, "and success contradict each other")),
+        (true, None) => return Err(bad(&error_path, "is missing: required for a failure")),
+        (false, Some(_)) => return Err(bad(&error_path, "conflicts with success")),
     };
     let at = fields.time("at")?;
     fields.end()?;

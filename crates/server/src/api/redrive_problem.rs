@@ -68,14 +68,14 @@ impl From<NotRedriven> for Problem {
             NotRedriven::CountMismatch { count, expected } => Problem::new(Code::CountMismatch, text)
                 .with("count", count)
                 .with("expectedCount", expected)
-                .hint("look at what would go now, then send its count"),
+                .hint("check the current count, then send it"),
             NotRedriven::TooLarge(_) => {
-                Problem::new(Code::TooBroad, text).hint("narrow the filter, for example with since:24h")
+                Problem::new(Code::TooBroad, text).hint("use a narrower filter, for example with since:24h")
             }
             NotRedriven::State { state, .. } => {
                 let allowed: Vec<&str> = allowed(state).collect();
                 let hint = match allowed.as_slice() {
-                    [] => "it has come to its end; plan another with POST /api/v1/redrives/plan".to_owned(),
+                    [] => "it is finished; create a new plan with POST /api/v1/redrives/plan".to_owned(),
                     allowed => format!("allowed now: {}", allowed.join(", ")),
                 };
                 Problem::new(Code::RedriveState, text)
@@ -86,21 +86,21 @@ impl From<NotRedriven> for Problem {
             NotRedriven::Letter(refused) => refused.into(),
             NotRedriven::Shut(incidents) => all_shut(&incidents, text),
             NotRedriven::NoWayBack(_) => Problem::new(Code::NoWayBack, text)
-                .hint("configure its destination under [sources.<name>.destination]; or put the work in at its source and resolve the letter"),
+                .hint("configure [sources.<name>.destination], or repeat the work at the source and resolve the letter"),
             NotRedriven::BodyMissing(..) => Problem::new(Code::NoWayBack, text)
                 .with("field", "edit.body")
-                .hint("send a body of your own in `edit.body`, or discard the letter"),
+                .hint("send a new body in `edit.body`, or discard the letter"),
             NotRedriven::PlanExpired(_) => {
-                Problem::new(Code::PlanExpired, text).hint("plan anew with POST /api/v1/redrives/plan")
+                Problem::new(Code::PlanExpired, text).hint("create a new plan with POST /api/v1/redrives/plan")
             }
             NotRedriven::GlassReason => Problem::new(Code::GlassReason, text)
                 .with("field", "breakGlass")
-                .hint("say in `breakGlass` why it cannot wait; it stands in the audit log"),
+                .hint("give the reason of the emergency override in `breakGlass`; it is recorded in the audit log"),
             NotRedriven::GlassForbidden => Problem::new(Code::GlassForbidden, text)
                 .with("may", json!(["admin"]))
-                .hint("ask an administrator, or do what the gate asks for"),
+                .hint("ask an administrator, or complete RCA and fix"),
             NotRedriven::NotUnknown(_) => Problem::new(Code::NotAllowed, text)
-                .hint("find those with GET /api/v1/redrives/{id}/letters?outcome=unknown"),
+                .hint("list unknown outcomes with GET /api/v1/redrives/{id}/letters?outcome=unknown"),
             NotRedriven::BadEdit(_) => Problem::new(Code::BadRequest, text).with("field", "edit"),
             NotRedriven::NotByReceipt(_) => Problem::new(Code::NotAllowed, text),
             NotRedriven::Store(error) => error.into(),
@@ -109,6 +109,6 @@ impl From<NotRedriven> for Problem {
 }
 
 pub(crate) fn filter_required() -> Problem {
-    Problem::new(Code::FilterRequired, "a filter is needed that does not match every pending letter")
+    Problem::new(Code::FilterRequired, "filter required: it must not match all pending letters")
         .hint(r#"send {"filter":{"queue":"billing"}}, {"letters":["…"]}, or {"all":true,"expectedCount":12} for everything"#)
 }

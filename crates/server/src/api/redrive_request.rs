@@ -56,19 +56,18 @@ fn take_selection(
         (None, false, false) => Ok(Selection::Filter(filter)),
         (None, true, true) => match expected {
             Some(expected) => Ok(Selection::All { expected }),
-            None => Err(bad("expectedCount", "is missing: who means all letters says how many there are")
-                .hint("ask POST /api/v1/dead-letters/count first, look at the number, then send it along")),
+            None => Err(bad("expectedCount", "is missing: required with all")
+                .hint("get the count with POST /api/v1/dead-letters/count, then send it")),
         },
         (Some(letters), true, false) => read_letters(&letters).map(Selection::Letters),
         (None, true, false) => Err(filter_required()),
         (None, false, true) => {
-            Err(Problem::new(Code::BadRequest, "all and a filter contradict each other").with("field", "all"))
+            Err(Problem::new(Code::BadRequest, "all conflicts with a filter").with("field", "all"))
         }
-        (Some(_), ..) => Err(Problem::new(
-            Code::BadRequest,
-            "letters stand alone: a filter or all beside them could only mean fewer or more",
-        )
-        .with("field", "letters")),
+        (Some(_), ..) => {
+            Err(Problem::new(Code::BadRequest, "letters conflicts with filter and all")
+                .with("field", "letters"))
+        }
     }
 }
 
@@ -108,7 +107,7 @@ pub(crate) fn take_wanted(fields: &mut Fields, moment: Moment) -> Result<(Wanted
     let order = options.object("prioritization")?;
     if moment == Moment::Launch && (criteria.is_some() || order.is_some()) {
         let field = if criteria.is_some() { "filterCriteria" } else { "prioritization" };
-        return Err(bad(&options.path(field), "is fixed by the plan").hint("plan anew to change it"));
+        return Err(bad(&options.path(field), "is fixed by the plan").hint("create a new plan to change it"));
     }
     wanted.prioritization = order.map(read_order).transpose()?;
     options.end()?;
@@ -123,7 +122,7 @@ fn take_pace(fields: &mut Fields) -> Result<Option<Pace>, Problem> {
 
 pub(crate) fn read_pace(value: &Value) -> Result<Pace, Problem> {
     let expected = format!(
-        "a whole number of letters a minute from 1 to {}, \"unlimited\" or \"critical\"",
+        "an integer from 1 to {} (letters per minute), \"unlimited\" or \"critical\"",
         limits::PACE_PER_MINUTE_MAX
     );
     match value {
@@ -160,9 +159,9 @@ fn read_criteria(path: &str, value: &Value) -> Result<Filter, Problem> {
     let Value::Object(object) = value else { return Err(wrong(path, "an object", value)) };
     if let Some(unknown) = object.keys().find(|key| !CRITERIA.contains(&key.as_str())) {
         let field = crate::raw_json::shown(&format!("{path}.{unknown}"));
-        return Err(Problem::new(Code::BadRequest, format!("the field `{field}` is unknown"))
+        return Err(Problem::new(Code::BadRequest, format!("unknown field `{field}`"))
             .with("field", field)
-            .hint(format!("known: {}; the rest goes into `filter`", CRITERIA.join(", "))));
+            .hint(format!("known: {}; other keys belong in `filter`", CRITERIA.join(", "))));
     }
     Filter::from_json(value).map_err(|error| Problem::from(error).with("field", path))
 }
@@ -190,7 +189,7 @@ fn both(name: &str, filter: Patterns, criteria: Patterns) -> Result<Patterns, Pr
     }
     if !filter.include.is_empty() && filter.include != criteria.include {
         let field = format!("reprocessingOptions.filterCriteria.{name}");
-        return Err(bad(&field, "and `filter` both say which; say it in one of them"));
+        return Err(bad(&field, "conflicts with `filter`"));
     }
     Ok(Patterns { include: criteria.include, exclude: filter.exclude })
 }

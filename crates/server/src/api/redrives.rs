@@ -39,7 +39,7 @@ pub(crate) type Answered = Result<Located<RedriveBody>, Problem>;
     post,
     path = "/api/v1/redrives/plan",
     tag = "redrives",
-    request_body(content = Object, description = "`{\"filter\": {…}}`, `{\"letters\": [id, …]}` or `{\"all\": true, \"expectedCount\": n}`; `reason`, `expectedCount`, `pace` (letters a minute, \"unlimited\" or \"critical\"), `canary`, `canaryTimeout`, `canaryAssumed`, `stopPercent`, `stopOf`, `quiet`, and `reprocessingOptions` with `batchSize`, `concurrency`, `filterCriteria`, `prioritization`"),
+    request_body(content = Object, description = "`{\"filter\": {…}}`, `{\"letters\": [id, …]}` or `{\"all\": true, \"expectedCount\": n}`; `reason`, `expectedCount`, `pace` (letters per minute, \"unlimited\" or \"critical\"), `canary`, `canaryTimeout`, `canaryAssumed`, `stopPercent`, `stopOf`, `quiet`, and `reprocessingOptions` with `batchSize`, `concurrency`, `filterCriteria`, `prioritization`"),
     responses(
         (status = 201, body = RedriveBody),
         (status = 400, description = "filter_required, bad_filter, bad_id or bad_request: `field` says which"),
@@ -76,9 +76,9 @@ pub(crate) async fn plan(
     post,
     path = "/api/v1/redrives",
     tag = "redrives",
-    request_body(content = Object, description = "`{\"planId\": id, \"count\": n}`, and what is wanted otherwise than planned; `breakGlass` with a reason passes a shut gate, for administrators"),
+    request_body(content = Object, description = "`{\"planId\": id, \"count\": n}`, and overrides of planned options; `breakGlass` with a reason is the emergency override, for administrators"),
     responses(
-        (status = 202, body = RedriveBody, description = "It goes on behind the call; see Location"),
+        (status = 202, body = RedriveBody, description = "Running in the background; see Location"),
         (status = 400, description = "bad_request: `field` says which; break_glass: the reason is too short"),
         (status = 403, description = "break_glass: only an administrator may"),
         (status = 404, description = "not_found"),
@@ -95,7 +95,9 @@ pub(crate) async fn launch(
     let id = RedriveId::parse(&fields.needed_text("planId")?)
         .map_err(|error| Problem::new(Code::BadId, error.to_string()).with("field", "planId"))?;
     let Some(count) = fields.count("count")? else {
-        return Err(fields.missing("count").hint("it is `count` of the plan: how many letters go"));
+        return Err(fields
+            .missing("count")
+            .hint("it is `count` of the plan: the number of selected letters"));
     };
     let (wanted, _) = take_wanted(&mut fields, Moment::Launch)?;
     let break_glass = fields.reason("breakGlass")?;
@@ -134,11 +136,11 @@ fn location(id: RedriveId) -> HeaderValue {
     path = "/api/v1/redrives",
     tag = "redrives",
     params(
-        ("state" = Option<String>, Query, description = "planning, planned, canary, running, paused, verifying, done, stopped or cancelled; several between commas or repeated"),
-        ("kind" = Option<String>, Query, description = "single, bulk, rule or plan; several between commas or repeated"),
-        ("incident" = Option<String>, Query, description = "Those with letters of this incident"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("state" = Option<String>, Query, description = "planning, planned, canary, running, paused, verifying, done, stopped or cancelled; comma-separated or repeated"),
+        ("kind" = Option<String>, Query, description = "single, bulk, rule or plan; comma-separated or repeated"),
+        ("incident" = Option<String>, Query, description = "Redrives with letters of this incident"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = RedriveList), (status = 400, description = "bad_request, bad_id or bad_cursor"))
 )]
@@ -195,7 +197,7 @@ fn add<T: Ord + Copy>(
 ) -> Result<(), Problem> {
     for name in text.split(',') {
         let value = parse(name.trim()).ok_or_else(|| {
-            Problem::new(Code::BadRequest, format!("{key} `{}` is unknown", shown(name)))
+            Problem::new(Code::BadRequest, format!("unknown {key} `{}`", shown(name)))
                 .hint(format!("known: {}", known.join(", ")))
         })?;
         if !values.contains(&value) {
@@ -264,8 +266,8 @@ pub(crate) async fn show(
     params(
         ("id" = String, Path),
         ("outcome" = Option<String>, Query, description = "waiting, out, sent, unknown, succeeded, assumed, ended, failed, relapsed, skipped, lane_blocked or cancelled"),
-        ("limit" = Option<u32>, Query, description = "1 to 500, 50 unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses((status = 200, body = RedriveLetterList), (status = 400, description = "bad_request or bad_cursor"), (status = 404, description = "not_found"))
 )]
@@ -319,12 +321,12 @@ pub(crate) async fn letters(
     path = "/api/v1/redrives/{id}/letters/{letter}/settle",
     tag = "redrives",
     params(("id" = String, Path), ("letter" = String, Path)),
-    request_body(content = Object, description = "`{\"outcome\": \"sent\"}`: it was sent and is verified as any other; `{\"outcome\": \"unclaim\"}`: it was not, and is pending again"),
+    request_body(content = Object, description = "`{\"outcome\": \"sent\"}`: delivered, verification continues; `{\"outcome\": \"unclaim\"}`: not delivered, pending again"),
     responses(
         (status = 200, body = RedriveBody),
         (status = 400, description = "bad_request"),
         (status = 404, description = "not_found"),
-        (status = 409, description = "not_allowed: it is not unknown")
+        (status = 409, description = "not_allowed: the outcome is not unknown")
     )
 )]
 pub(crate) async fn settle(

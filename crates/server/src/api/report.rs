@@ -58,7 +58,7 @@ pub(crate) struct ItemError {
     post,
     path = "/api/v1/dead-letters",
     tag = "report",
-    params(("source" = Option<String>, Query, description = "A configured source; `report` unless given")),
+    params(("source" = Option<String>, Query, description = "Source name; default `report`")),
     request_body(
         description = "One entry, `{\"items\":[…]}` with up to 1,000, or NDJSON with up to 10,000 lines",
         content((Object = "application/json"), (String = "application/x-ndjson"))
@@ -68,7 +68,7 @@ pub(crate) struct ItemError {
         (status = 400, description = "bad_json, bad_request or unknown_source"),
         (status = 413, description = "too_large"),
         (status = 422, description = "unprocessable: a single entry was refused"),
-        (status = 503, description = "store_busy or store_full: nothing of the request was kept; store_unavailable: `hint` says whether that is known")
+        (status = 503, description = "store_busy or store_full: nothing was stored; store_unavailable: see `hint`")
     )
 )]
 pub(crate) async fn report(
@@ -82,10 +82,11 @@ pub(crate) async fn report(
     match media_type.to_ascii_lowercase().as_str() {
         "application/json" => report_json(&app, &source, request.into_body()).await,
         lines if MEDIA_TYPES.contains(&lines) => report_stream(&app, &source, request.into_body()).await,
-        other => {
-            Err(Problem::new(Code::UnsupportedMediaType, format!("`{}` is not taken here", shown(other)))
-                .hint("send application/json or application/x-ndjson"))
-        }
+        other => Err(Problem::new(
+            Code::UnsupportedMediaType,
+            format!("unsupported content type `{}`", shown(other)),
+        )
+        .hint("send application/json or application/x-ndjson")),
     }
 }
 
@@ -101,13 +102,13 @@ fn read_source(app: &App, Query(pairs): Query<Vec<(String, String)>>) -> Result<
         let known: Vec<&str> = app.config.sources.keys().map(String::as_str).collect();
         return Err(Problem::new(
             Code::UnknownSource,
-            format!("the source `{}` is not configured", shown(&source)),
+            format!("source `{}` is not configured", shown(&source)),
         )
         .hint(format!("configured: {}; add [sources.<name>] for another", known.join(", "))));
     }
     if app.sources.get(&source).is_some() {
         let kind = app.config.sources.get(&source).map_or("source", |config| config.kind.name());
-        let why = format!("the source `{}` is of the kind {kind}: nothing is reported to it", shown(&source));
+        let why = format!("source `{}` has kind {kind}: it does not accept reports", shown(&source));
         return Err(Problem::new(Code::UnknownSource, why)
             .hint("its dead letters are captured automatically; report to another source"));
     }
@@ -121,7 +122,7 @@ async fn report_json(app: &Arc<App>, source: &str, body: Body) -> Result<Json<Re
     })?;
     let text = Text::new(body.to_bytes())?;
     if text.as_str().trim().is_empty() {
-        return Err(Problem::new(Code::BadRequest, "the body is empty")
+        return Err(Problem::new(Code::BadRequest, "empty body")
             .hint(r#"send {"eventId":"…","originalEvent":{…},"error":{"type":"…","message":"…"}}"#));
     }
     let items = split_batch(&text)?;
@@ -137,7 +138,7 @@ async fn report_json(app: &Arc<App>, source: &str, body: Body) -> Result<Json<Re
                 if let Some(error) = &answer.error {
                     let problem = Problem::new(Code::Unprocessable, error.message.clone())
                         .with("reason", error.code)
-                        .hint("nothing was kept: correct the entry and send it again");
+                        .hint("nothing was stored: correct the entry and send it again");
                     return Err(match &error.field {
                         Some(field) => problem.with("field", field.clone()),
                         None => problem,
@@ -159,7 +160,7 @@ impl Text {
             Ok(_) => Ok(Text(bytes)),
             Err(error) => Err(Problem::new(
                 Code::BadJson,
-                format!("the body is not UTF-8: the byte at {} is wrong", error.valid_up_to()),
+                format!("body is not UTF-8: invalid byte at {}", error.valid_up_to()),
             )),
         }
     }
@@ -184,7 +185,7 @@ fn split_batch(text: &Text) -> Result<Option<Vec<Span>>, Problem> {
         let entry = object.0.iter().any(|(name, _)| name == "originalEvent");
         match object.0.iter().find(|(name, _)| name == "items") {
             Some((_, items)) if !entry => serde_json::from_str(items.get())
-                .map_err(|_| Problem::new(Code::BadJson, "items must be a list of entries"))?,
+                .map_err(|_| Problem::new(Code::BadJson, "items must be an array of entries"))?,
             Some(_) | None => return Ok(None),
         }
     };
@@ -192,7 +193,7 @@ fn split_batch(text: &Text) -> Result<Option<Vec<Span>>, Problem> {
         let (items, max) = (list.len(), limits::BATCH_ITEMS_MAX);
         return Err(Problem::new(
             Code::TooLarge,
-            format!("the batch has {items} items, at most {max} are taken"),
+            format!("the batch has {items} items, the maximum is {max}"),
         )
         .hint("split it, or send it as application/x-ndjson"));
     }
@@ -378,6 +379,6 @@ impl Stream<'_> {
     fn broken(&self, problem: Problem) -> Problem {
         problem
             .with("itemsKept", self.answers.len())
-            .hint("the items before are kept; send all again, what is known already is recognised")
+            .hint("earlier items are stored; send all again, known entries are recognised")
     }
 }

@@ -102,8 +102,8 @@ pub(crate) struct CountBody {
     path = "/api/v1/retention",
     tag = "retention",
     params(
-        ("source" = Option<String>, Query, description = "Only queues of this source"),
-        ("queue" = Option<String>, Query, description = "Only queues of this name")
+        ("source" = Option<String>, Query, description = "Source"),
+        ("queue" = Option<String>, Query, description = "Queue")
     ),
     responses((status = 200, body = RetentionBody))
 )]
@@ -197,11 +197,11 @@ pub(crate) struct UnmetBody {
     post,
     path = "/api/v1/prune",
     tag = "retention",
-    request_body(content = Option<Object>, description = "`{\"dryRun\": true}` removes nothing; without it `decide` is needed"),
+    request_body(content = Option<Object>, description = "`{\"dryRun\": true}` previews; otherwise requires `decide`"),
     responses(
         (status = 200, body = PruneBody),
         (status = 403, description = "forbidden"),
-        (status = 409, description = "not_leading: another instance prunes; under_way: a pass is at it")
+        (status = 409, description = "not_leading: another instance prunes; under_way: pruning is already running")
     )
 )]
 pub(crate) async fn prune(
@@ -220,7 +220,7 @@ pub(crate) async fn prune(
     if dry_run {
         return Ok(Json(would(retention::dry_run(&app).await?, next_prune_at)));
     }
-    tracing::info!(by = caller.name, "letters are pruned because {} asked for it", caller.name);
+    tracing::info!(by = caller.name, "pruning started by {}", caller.name);
     Ok(Json(done(&retention::prune_now(&app).await?, next_prune_at)))
 }
 
@@ -296,10 +296,10 @@ fn why(row: &WouldGo) -> String {
     let mut parts = vec![over];
     let by_policy = archived - inside_floor.min(archived);
     for (letters, what) in [
-        (*inside_floor, format!("inside the floor of {floor}, so archived")),
-        (by_policy, format!("beyond the floor, archived by policy {}", PruningPolicy::Archive.name())),
-        (*deleted, format!("beyond the floor of {floor}, deleted by policy {}", policy.name())),
-        (*planned, "in an unfinished redrive, taken last".to_owned()),
+        (*inside_floor, format!("younger than min_age {floor}: archived")),
+        (by_policy, format!("older than min_age: archived by policy {}", PruningPolicy::Archive.name())),
+        (*deleted, format!("older than min_age {floor}: deleted by policy {}", policy.name())),
+        (*planned, "in an unfinished redrive: pruned last".to_owned()),
         (*held, "held: kept".to_owned()),
     ] {
         if letters > 0 {
@@ -374,8 +374,8 @@ impl From<NotPruned> for Problem {
         let text = error.to_string();
         match error {
             NotPruned::NotLeading => Problem::new(Code::NotLeading, text)
-                .hint("ask the instance whose /health/ready says that it leads, or wait for the next prune"),
-            NotPruned::UnderWay => Problem::new(Code::UnderWay, text).hint("ask again when it is over"),
+                .hint("ask the leading instance (see /health/ready), or wait for the next run"),
+            NotPruned::UnderWay => Problem::new(Code::UnderWay, text).hint("retry when it has finished"),
             NotPruned::Store(error) => error.into(),
         }
     }

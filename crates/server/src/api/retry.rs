@@ -35,10 +35,10 @@ use crate::redrive::{self, Edited, NotRedriven, SingleRequest};
     path = "/api/v1/dead-letters/{id}/retry",
     tag = "redrives",
     params(("id" = String, Path)),
-    request_body(content = Option<Object>, description = "May be empty. `reason`; `edit` with `body` (a text, or JSON that is sent as it is written) or `bodyBase64`, `contentType`, `headers` (laid over the original ones: a text, an object with `type` and `value`, or null to take one away) and `destination`; `breakGlass` with a reason passes a shut gate, for administrators"),
+    request_body(content = Option<Object>, description = "Optional. `reason`; `edit` with `body` (a string, or JSON sent as written) or `bodyBase64`, `contentType`, `headers` (merged into the original headers: a string, an object with `type` and `value`, or null to remove one) and `destination`; `breakGlass` with a reason is the emergency override, for administrators"),
     responses(
-        (status = 200, body = RedriveBody, description = "It has come to its end within the call; `letters` says how"),
-        (status = 202, body = RedriveBody, description = "It is under way; see Location"),
+        (status = 200, body = RedriveBody, description = "Finished; see `letters` for the outcome"),
+        (status = 202, body = RedriveBody, description = "In flight; see Location"),
         (status = 400, description = "bad_request: `field` says which; break_glass: the reason is too short"),
         (status = 403, description = "break_glass: only an administrator may"),
         (status = 404, description = "not_found"),
@@ -75,9 +75,8 @@ pub(crate) async fn retry(
 /// Refuses an edit that was made from what is shown instead of from what is there: it would send the mask on.
 async fn refuse_masks(app: &App, id: LetterId, edit: &Edited) -> Result<(), Problem> {
     let made_from_shown = |field: &str| {
-        bad(field, format!("holds a mask, `{MASK}` or `•••• 1234`, that the original does not hold")).hint(
-            "put the value itself there; who may reveal gets the letter as it is with `reveal=` and a reason",
-        )
+        bad(field, format!("contains a mask, `{MASK}` or `•••• 1234`, that the original does not contain"))
+            .hint("replace it with the value; `reveal=REASON` returns the unmasked letter to permitted roles")
     };
     let masks_in = |value: &header::HeaderValue| masks(value.to_json().to_string().as_bytes());
     let in_headers = edit.headers.iter().any(|(_, value)| value.as_ref().is_some_and(|it| masks_in(it) > 0));
@@ -111,7 +110,7 @@ fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
         (None, Some(text)) => {
             Some(STANDARD.decode(text).map_err(|_| bad("edit.bodyBase64", "is not base64"))?)
         }
-        (Some(_), Some(_)) => return Err(bad("edit.body", "and edit.bodyBase64 contradict each other")),
+        (Some(_), Some(_)) => return Err(bad("edit.body", "conflicts with edit.bodyBase64")),
     };
     let content_type = edit.text("contentType")?;
     if let Some(text) = &content_type
@@ -130,7 +129,7 @@ fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
     edit.end()?;
     let edited = Edited { body, content_type, headers, destination };
     if edited == Edited::default() {
-        return Err(bad("edit", "changes nothing").hint("leave it out to send the letter as it is"));
+        return Err(bad("edit", "changes nothing").hint("omit it to send the letter unchanged"));
     }
     Ok(edited)
 }
@@ -138,20 +137,19 @@ fn read_edit(mut edit: Fields, body: &[u8]) -> Result<Edited, Problem> {
 fn read_header(name: String, value: Value) -> Result<(String, Option<header::HeaderValue>), Problem> {
     let path = format!("edit.headers.{}", crate::raw_json::shown(&name));
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
-        return Err(bad(&path, "is no name of a header"));
+        return Err(bad(&path, "is not a header name"));
     }
     match value {
         Value::Null => Ok((name, None)),
-        Value::String(_) | Value::Object(_) if !is_passed_on(&name) => Err(bad(&path, "is never sent on").hint(
-            "headers of the connection and headers that open doors are the destination's own: they come from the configuration",
-        )),
+        Value::String(_) | Value::Object(_) if !is_passed_on(&name) => Err(bad(&path, "is never forwarded")
+            .hint("connection and authentication headers are set by the configuration of the destination")),
         Value::String(text) if HeaderValue::from_str(&text).is_ok() => Ok((name, Some(text.into()))),
         Value::String(_) => Err(bad(&path, "cannot be sent as a header")),
         Value::Object(_) => match header::HeaderValue::from_json(value) {
             Ok(typed) => Ok((name, Some(typed))),
             Err(error) => Err(bad(&path, error.to_string())),
         },
-        other => Err(wrong(&path, "a text, a typed value, or null to take it away", &other)),
+        other => Err(wrong(&path, "a string, a typed value, or null to remove it", &other)),
     }
 }
 

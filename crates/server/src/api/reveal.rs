@@ -47,11 +47,10 @@ impl<'a> Reveal<'a> {
         let reason = reason.trim();
         let (min, max) = (limits::REVEAL_REASON_CHARS_MIN, limits::REASON_BYTES_MAX);
         if reason.chars().count() < min || reason.len() > max {
-            let text =
-                format!("to reveal takes a reason of at least {min} characters, and at most {max} bytes");
+            let text = format!("reason required: at least {min} characters, at most {max} bytes");
             return Err(Problem::new(Code::ReasonRequired, text)
                 .with("field", "reason")
-                .hint("say what you need it for: it is kept in the audit log with your name"));
+                .hint("your name and reason are recorded in the audit log"));
         }
         Ok(Reveal { app, caller, request, reason: reason.to_owned() })
     }
@@ -202,12 +201,14 @@ pub(crate) fn may_ask(app: &App, caller: &Caller, filter: &Filter) -> Result<(),
         return Ok(());
     }
     if let Some(condition) = app.redactor.asked_by(filter) {
-        let text = format!("`{}` asks for what is masked", crate::raw_json::shown(condition));
-        return Err(refused(text).hint("name a value that is shown; who may reveal may ask for it"));
+        let text = format!("filter on masked value `{}`", crate::raw_json::shown(condition));
+        return Err(
+            refused(text).hint("filter by an unmasked value, or use a token with permission `reveal`")
+        );
     }
     if !app.config.redaction.search && filter.needs_content() {
-        return Err(refused("what stands inside of letters may not be searched".to_owned())
-            .hint("leave out body, contains, path and headerPath; redaction.search allows them"));
+        return Err(refused("searching inside letters is not allowed".to_owned())
+            .hint("remove body, contains, path and headerPath, or set redaction.search"));
     }
     Ok(())
 }

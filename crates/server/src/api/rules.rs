@@ -115,9 +115,9 @@ async fn switch(
 ) -> Result<Json<ReplayRuleBody>, Problem> {
     let Path(name) = name?;
     let Some(state) = replay::switch(&app, &name, enabled, actor(&caller, &request)).await? else {
-        let detail = format!("there is no replay rule `{}`", shown(&name));
+        let detail = format!("unknown replay rule `{}`", shown(&name));
         return Err(Problem::new(Code::NotFound, detail)
-            .hint("GET /api/v1/rules/replay lists them; they are made in the configuration"));
+            .hint("list rules with GET /api/v1/rules/replay; define them in the configuration"));
     };
     Ok(Json(body(&app, state).await?))
 }

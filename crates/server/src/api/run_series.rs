@@ -58,7 +58,7 @@ impl From<RunPoint> for RunPointBody {
     tag = "redrives",
     params(
         ("id" = String, Path),
-        ("step" = Option<String>, Query, description = "minute or hour; minutes for a run of up to two hours unless given; what died again after its end stands there too"),
+        ("step" = Option<String>, Query, description = "minute or hour; default: minute for a run of up to two hours; includes relapses after the end"),
     ),
     responses((status = 200, body = RunSeriesBody), (status = 400, description = "bad_request or bad_id"), (status = 404, description = "not_found"))
 )]

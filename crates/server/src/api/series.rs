@@ -92,12 +92,12 @@ pub(crate) struct LineBody {
     path = "/api/v1/series",
     tag = "incidents",
     params(
-        ("by" = Option<String>, Query, description = "source, queue or type: a line for each value; one line for everything unless given"),
-        ("value" = Option<Vec<String>>, Query, description = "Only these values of `by`; the ten largest unless given"),
-        ("incident" = Option<String>, Query, description = "The line of this incident, instead of `by`"),
+        ("by" = Option<String>, Query, description = "source, queue or type: one line per value; default: one line for all letters"),
+        ("value" = Option<Vec<String>>, Query, description = "Values of `by`; default: top 10"),
+        ("incident" = Option<String>, Query, description = "Line of this incident, instead of `by`"),
         ("step" = Option<String>, Query, description = "minute or hour (default); minutes are kept for some days"),
-        ("since" = Option<String>, Query, description = "RFC 3339, or a length of time ago; 48 hours or 3 hours of minutes before `until` unless given"),
-        ("until" = Option<String>, Query, description = "Now unless given"),
+        ("since" = Option<String>, Query, description = "RFC 3339 time or duration; default: 48 h (hours) or 3 h (minutes) before `until`"),
+        ("until" = Option<String>, Query, description = "Default: now"),
     ),
     responses((status = 200, body = LinesBody), (status = 400, description = "bad_request or bad_id"))
 )]
@@ -158,7 +158,7 @@ impl Asked {
             let (values, max) = (self.values.len(), limits::SERIES_VALUES_MAX);
             return Err(Problem::new(
                 Code::BadRequest,
-                format!("{values} values are asked for, at most {max} can be"),
+                format!("{values} values requested, the maximum is {max}"),
             ));
         }
         match (self.by, self.incident, self.values.is_empty()) {
@@ -166,11 +166,11 @@ impl Asked {
             (Some(by), None, true) => Ok(SeriesOf::Largest(by, limits::SERIES_LARGEST)),
             (Some(by), None, false) => Ok(SeriesOf::Values(by, self.values)),
             (None, Some(incident), true) => Ok(SeriesOf::Incidents(vec![incident])),
-            (Some(_), Some(_), _) => {
-                Err(Problem::new(Code::BadRequest, "by and incident cannot both be asked for"))
+            (Some(_), Some(_), _) => Err(Problem::new(Code::BadRequest, "by conflicts with incident")),
+            (None, _, false) => {
+                Err(Problem::new(Code::BadRequest, "value requires by")
+                    .hint("such as by=queue&value=billing"))
             }
-            (None, _, false) => Err(Problem::new(Code::BadRequest, "value says nothing without by")
-                .hint("such as by=queue&value=billing")),
         }
     }
 
@@ -187,16 +187,16 @@ impl Asked {
             None => Span::before(step, steps_unless_asked(step), until),
         };
         if span.from >= span.until {
-            return Err(Problem::new(Code::BadRequest, "since must lie before until"));
+            return Err(Problem::new(Code::BadRequest, "since must be before until"));
         }
         if span.steps() > limits::SERIES_STEPS_MAX {
             let (steps, max) = (span.steps(), limits::SERIES_STEPS_MAX);
             let name = step.name();
             return Err(Problem::new(
                 Code::BadRequest,
-                format!("{steps} steps of one {name} are asked for, at most {max} can be"),
+                format!("{steps} steps of one {name} requested, the maximum is {max}"),
             )
-            .hint("bring since and until closer together, or take step=hour"));
+            .hint("use a shorter range, or step=hour"));
         }
         Ok(span)
     }
@@ -212,13 +212,13 @@ fn steps_unless_asked(step: Step) -> i64 {
 
 fn no_by(value: &str) -> Problem {
     let known: Vec<&str> = SeriesBy::ALL.into_iter().map(SeriesBy::name).collect();
-    Problem::new(Code::BadRequest, format!("by `{}` is unknown", shown(value)))
+    Problem::new(Code::BadRequest, format!("unknown by `{}`", shown(value)))
         .hint(format!("known: {}", known.join(", ")))
 }
 
 pub(super) fn no_step(value: &str) -> Problem {
     let known: Vec<&str> = Step::ALL.into_iter().map(Step::name).collect();
-    Problem::new(Code::BadRequest, format!("step `{}` is unknown", shown(value)))
+    Problem::new(Code::BadRequest, format!("unknown step `{}`", shown(value)))
         .hint(format!("known: {}", known.join(", ")))
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct SourceQueue {
     responses(
         (status = 200, body = SourceQueues),
         (status = 404, description = "not_found"),
-        (status = 503, description = "source_unavailable: the broker cannot be reached or refuses to answer")
+        (status = 503, description = "source_unavailable: the broker is unreachable or refuses the request")
     )
 )]
 pub(crate) async fn list(

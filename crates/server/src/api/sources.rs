@@ -243,7 +243,7 @@ pub(crate) async fn check(
     let findings = match app.sources.get(&name) {
         Some(running) => running.source.check().await,
         None if known => {
-            vec![Finding::ok("letters come to this server by themselves: there is nothing to look at")]
+            vec![Finding::ok("letters are reported to this server: no connection to check")]
         }
         None => return Err(unknown(&app, &name)),
     };
@@ -265,8 +265,8 @@ pub(crate) async fn check(
     responses(
         (status = 200, body = TopologyBody),
         (status = 404, description = "not_found"),
-        (status = 409, description = "no_way_back: the source is not what the configuration says"),
-        (status = 503, description = "source_unavailable: the source cannot be reached")
+        (status = 409, description = "no_way_back: the source does not match the configuration"),
+        (status = 503, description = "source_unavailable: the source is unreachable")
     )
 )]
 pub(crate) async fn topology(
@@ -285,8 +285,8 @@ pub(crate) async fn topology(
     responses(
         (status = 200, body = TopologyBody),
         (status = 404, description = "not_found"),
-        (status = 409, description = "no_way_back: the source is not what the configuration says"),
-        (status = 503, description = "source_unavailable: the source cannot be reached")
+        (status = 409, description = "no_way_back: the source does not match the configuration"),
+        (status = 503, description = "source_unavailable: the source is unreachable")
     )
 )]
 pub(crate) async fn apply_topology(
@@ -335,8 +335,8 @@ async fn declare(app: &App, name: String, how: Declare) -> Result<Json<TopologyB
     responses(
         (status = 200, body = PutBackBody),
         (status = 404, description = "not_found"),
-        (status = 409, description = "no_way_back: the letter is of no table, or its row was not kept; not_allowed: the letter is not pending, so its event may have been processed"),
-        (status = 503, description = "source_unavailable: the application's database cannot be reached")
+        (status = 409, description = "no_way_back: the letter has no outbox row; not_allowed: the letter is not pending, its event may have been processed"),
+        (status = 503, description = "source_unavailable: the application's database is unreachable")
     )
 )]
 pub(crate) async fn put_back(
@@ -349,7 +349,7 @@ pub(crate) async fn put_back(
     let Some(history) = app.store.history(id).await? else { return Err(Problem::no_letter(id)) };
     let source = history.letter.source;
     let Some(running) = app.sources.get(&source) else {
-        let why = format!("letters of {} stand in no table", shown(&source));
+        let why = format!("letters of {} have no outbox rows", shown(&source));
         return Err(Problem::new(Code::NoWayBack, why));
     };
     let by = actor(&caller, &request);
@@ -370,10 +370,10 @@ pub(crate) async fn put_back(
         Err(NotLooked::Source(error)) => return Err(Problem::new(Code::NoWayBack, error.to_string())),
         Err(error @ NotLooked::MayBeProcessed(_)) => {
             return Err(Problem::new(Code::NotAllowed, error.to_string())
-                .hint("make the letter pending first, if its event was not processed: settle its redrive or reopen it"));
+                .hint("if its event was not processed, settle its redrive or reopen the letter first"));
         }
     };
-    tracing::info!(letter.id = %id, source, by = by.name, "the row of letter {id} was put back: {row}");
+    tracing::info!(letter.id = %id, source, by = by.name, "row of letter {id} restored: {row}");
     Ok(Json(PutBackBody { letter_id: id.to_string(), row }))
 }
 
@@ -391,7 +391,7 @@ fn refusal(put_back: &Result<Option<PutBack>, NotLooked>) -> Option<String> {
 
 pub(super) fn unknown(app: &App, name: &str) -> Problem {
     let known: Vec<&str> = app.config.sources.keys().map(String::as_str).collect();
-    Problem::new(Code::NotFound, format!("the source `{}` is not configured", shown(name)))
+    Problem::new(Code::NotFound, format!("source `{}` is not configured", shown(name)))
         .hint(format!("configured: jobs, {}", known.join(", ")))
 }
 

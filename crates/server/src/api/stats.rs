@@ -80,7 +80,7 @@ pub(crate) async fn stats(State(app): State<Arc<App>>, pairs: Pairs) -> Result<J
             return Err(unknown_parameter(&key, &["status"]));
         }
         let status = Status::parse(&value).ok_or_else(|| {
-            Problem::new(Code::BadRequest, format!("the status `{}` is unknown", shown(&value)))
+            Problem::new(Code::BadRequest, format!("unknown status `{}`", shown(&value)))
                 .hint("known: pending, reprocessing, resolved, discarded")
         })?;
         of = StatsOf::Only(status);
@@ -126,7 +126,7 @@ pub(crate) struct LedgerBody {
     get,
     path = "/api/v1/ledger",
     tag = "letters",
-    params(("recount" = Option<bool>, Query, description = "Count the rows themselves instead of trusting the counters")),
+    params(("recount" = Option<bool>, Query, description = "Recount the rows instead of reading the counters")),
     responses((status = 200, body = LedgerBody))
 )]
 pub(crate) async fn ledger(State(app): State<Arc<App>>, pairs: Pairs) -> Result<Json<LedgerBody>, Problem> {

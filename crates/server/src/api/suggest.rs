@@ -51,7 +51,7 @@ pub(crate) struct SuggestionBody {
     tag = "letters",
     params(
         ("key" = String, Query, description = "source, queue, type, errorType (also error), class, status, code, subscriber, aggregate or tenant"),
-        ("prefix" = Option<String>, Query, description = "What the value begins with; anything unless given"),
+        ("prefix" = Option<String>, Query, description = "Prefix of the value"),
         ("limit" = Option<u32>, Query, description = "1 to 100, 10 unless given"),
     ),
     responses((status = 200, body = SuggestBody), (status = 400, description = "bad_request"))
@@ -72,7 +72,7 @@ pub(crate) async fn suggest(State(app): State<Arc<App>>, pairs: Pairs) -> Result
     let prefix = prefix.unwrap_or_default();
     if prefix.len() > limits::NAME_BYTES_MAX {
         let max = limits::NAME_BYTES_MAX;
-        return Err(Problem::new(Code::BadRequest, format!("the prefix is longer than {max} bytes"))
+        return Err(Problem::new(Code::BadRequest, format!("prefix exceeds {max} bytes"))
             .hint("no value is that long"));
     }
     let found = app.store.suggest(key, prefix.clone(), limit.unwrap_or(limits::SUGGESTIONS)).await?;
@@ -87,8 +87,7 @@ fn find_key(value: &str) -> Result<(&'static str, SuggestKey), Problem> {
     // What is typed in a filter's text is as good.
     let sent = if value == "error" { "errorType" } else { value };
     KEYS.into_iter().find(|(name, _)| *name == sent).ok_or_else(|| {
-        Problem::new(Code::BadRequest, format!("there are no suggestions for the key `{}`", shown(value)))
-            .hint(known())
+        Problem::new(Code::BadRequest, format!("no suggestions for key `{}`", shown(value))).hint(known())
     })
 }
 

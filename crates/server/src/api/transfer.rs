@@ -112,7 +112,7 @@ pub(crate) async fn import(
     if !MEDIA_TYPES.contains(&media_type.to_ascii_lowercase().as_str()) {
         return Err(Problem::new(
             Code::UnsupportedMediaType,
-            format!("`{}` is not taken here", shown(media_type)),
+            format!("unsupported content type `{}`", shown(media_type)),
         )
         .hint("send application/x-ndjson"));
     }

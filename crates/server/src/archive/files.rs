@@ -169,7 +169,7 @@ async fn write_file(app: &App, place: &ArchivePlace) -> Result<(), ArchiveError>
     app.store.file_written(id, written, app.clock.now()).await?;
     kill::reach(app, "archive_written");
     shelve(app, id, rows.into_iter().map(|row| row.shelved).collect()).await?;
-    tracing::info!(file.id = %id, letters, bytes, "{letters} letters stand in file {id} of the archive now");
+    tracing::info!(file.id = %id, letters, bytes, "{letters} letters written to archive file {id}");
     Ok(())
 }
 

@@ -358,11 +358,11 @@ mod tests {
             ("url = 'https://x'\nsuccess = 'maybe'", "write response or receipt"),
             ("url = 'https://x'\nallow_private = 'yes'", "expected true or false"),
             ("url = 'https://x'\nsecrt = 'hunter2'", "unknown key \"secrt\"; did you mean \"secret\"?"),
-            ("url = 'http://127.0.0.1/'", "destination.url: 127.0.0.1 is not an address on the open net"),
-            ("url = 'http://2130706433/'", "127.0.0.1 is not an address on the open net"),
-            ("url = 'http://[::ffff:10.0.0.1]/'", "is not an address on the open net"),
+            ("url = 'http://127.0.0.1/'", "destination.url: 127.0.0.1 is a private address"),
+            ("url = 'http://2130706433/'", "127.0.0.1 is a private address"),
+            ("url = 'http://[::ffff:10.0.0.1]/'", "is a private address"),
             ("url = 'http://169.254.169.254/latest'", "set allow_private = true"),
-            ("url = 'http://api.localhost:80/'", "api.localhost is not an address on the open net"),
+            ("url = 'http://api.localhost:80/'", "api.localhost is a private address"),
         ] {
             let error = load_text(&with(lines)).unwrap_err().to_string();
             assert!(error.contains(told), "{lines}: {error}");

@@ -106,7 +106,7 @@ fn category(text: &str) -> Result<Category, String> {
     match Category::parse(text) {
         // It would die of itself again, however long it lay.
         Some(Category::PoisonPill) => {
-            Err("\"poison_pill\" is never put back by itself: discard such letters".to_owned())
+            Err("\"poison_pill\" is never redriven automatically: discard such letters".to_owned())
         }
         Some(Category::Business) => {
             Err("\"business\" letters are redriven by the decision of an approver, never by a rule"
@@ -243,7 +243,7 @@ mod tests {
             ("max_replays = 'x'", "expected an integer"),
             ("enabled = 'yes'", "expected true or false"),
             ("cause = ' '", "replay_rules[0].cause: is empty"),
-            ("category = 'poison_pill'", "\"poison_pill\" is never put back by itself"),
+            ("category = 'poison_pill'", "\"poison_pill\" is never redriven automatically"),
             ("category = 'business'", "\"business\" letters are redriven by the decision of an approver"),
             (
                 "category = 'weather'",

@@ -12,7 +12,7 @@ use crate::net::host_of;
 
 /// An address that nothing may be sent to.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} is not an address on the open net; set allow_private = true if letters shall go there")]
+#[error("{0} is a private address; set allow_private = true to allow it")]
 pub(crate) struct Forbidden(String);
 
 /// Looks names up and gives only addresses that may be connected to.

@@ -72,7 +72,7 @@ impl HttpDestination {
     pub fn new(config: DestinationConfig, tls: &Tls, clock: Clock) -> Result<HttpDestination, String> {
         address::check(&config).map_err(|forbidden| forbidden.to_string())?;
         if config.url.secret().scheme() == "https" && tls.roots.is_empty() {
-            return Err("https needs the root certificates of the system (ca-certificates)".to_owned());
+            return Err("HTTPS requires the system's root certificates (ca-certificates)".to_owned());
         }
         let connect_ms = limits::DESTINATION_CONNECT_MS_MAX.min(config.timeout_ms / 2).max(1);
         let http = reqwest::Client::builder()
@@ -105,7 +105,7 @@ impl HttpDestination {
         let wait = Duration::from_millis(limits::DESTINATION_WAIT_MS);
         let Ok(Ok(_permit)) = timeout(wait, self.connections.acquire()).await else {
             let busy = self.config.connections_max;
-            return Sent::Unsent(format!("{busy} letters were on their way there already"));
+            return Sent::Unsent(format!("concurrency limit reached: {busy} letters in flight"));
         };
         if let Some(secret) = &self.config.secret {
             headers::sign(&mut headers, secret, self.clock.now(), body);
@@ -123,7 +123,7 @@ impl HttpDestination {
         let body = match read(&mut answer).await {
             Ok(body) => body,
             Err(error) => {
-                return Sent::Unknown(format!("the answer {status} broke off: {}", self.cause(&error)));
+                return Sent::Unknown(format!("response {status} truncated: {}", self.cause(&error)));
             }
         };
         if status.is_success() {

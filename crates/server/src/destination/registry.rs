@@ -37,7 +37,7 @@ pub enum Way {
 pub enum NoWayBack {
     #[error("no destination is configured for source {origin}{}", of_subscriber(.subscriber.as_deref()))]
     NotConfigured { origin: String, subscriber: Option<String> },
-    #[error("there is no destination {0:?}")]
+    #[error("unknown destination {0:?}")]
     Unknown(String),
     #[error("destination {name} cannot be used: {why}")]
     Unusable { name: String, why: String },
@@ -178,10 +178,8 @@ impl NoWayBack {
             NoWayBack::NotConfigured { origin, subscriber: Some(subscriber) } => format!(
                 "set url under [sources.{origin}.destination], or under [sources.{origin}.subscribers.{subscriber:?}]"
             ),
-            NoWayBack::Unknown(_) => {
-                "destinations are jobs, <source> and <source>/<subscriber>, as they are configured".to_owned()
-            }
-            NoWayBack::Unusable { .. } => "repair it and reload the configuration (SIGHUP)".to_owned(),
+            NoWayBack::Unknown(_) => "destinations: jobs, <source> and <source>/<subscriber>".to_owned(),
+            NoWayBack::Unusable { .. } => "correct it and reload the configuration (SIGHUP)".to_owned(),
         }
     }
 }

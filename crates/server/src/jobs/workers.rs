@@ -108,7 +108,11 @@ pub(super) async fn bury(app: &App, now: Time) -> Result<Progress, StoreError> {
             }
         }
         if taken > 0 {
-            tracing::warn!(worker = worker.as_str(), taken, "a worker fell silent and lost its jobs");
+            tracing::warn!(
+                worker = worker.as_str(),
+                taken,
+                "worker heartbeat timed out; its jobs were released"
+            );
         }
         more |= full && taken > 0;
     }

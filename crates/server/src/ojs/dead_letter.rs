@@ -102,8 +102,8 @@ pub(super) async fn admin_list(
     let (items, pagination) = page(&app, &Listed { filter, sort, paging }).await?;
     if pagination.cut_short {
         // The pages behind it would leave out what is missing here.
-        return Err(Problem::new(Code::TooBroad, "looking into that many jobs takes too long").hint(
-            "narrow it down, for example by queue or since; or turn pages of /ojs/v1/dead-letter by cursor",
+        return Err(Problem::new(Code::TooBroad, "search timed out").hint(
+            "use a narrower filter, for example by queue or since; or page through /ojs/v1/dead-letter by cursor",
         ));
     }
     let (page, per_page) = (Some(numbered.page), Some(numbered.per_page));
@@ -183,9 +183,9 @@ async fn refuse_masks(app: &App, id: &str, changes: &str) -> Result<(), Problem>
     if masked <= masks(job.args.as_bytes()) + masks(job.meta.as_bytes()) {
         return Ok(());
     }
-    let message = format!("a mask, `{MASK}` or `•••• 1234`, stands for a value that is not shown");
+    let message = format!("a mask, `{MASK}` or `•••• 1234`, is a placeholder of a masked value");
     Err(Problem::new(Code::InvalidRequest, message)
-        .hint("put the value itself there, or leave the arguments as they are"))
+        .hint("replace it with the value, or keep the arguments unchanged"))
 }
 
 pub(super) async fn delete(

@@ -85,7 +85,7 @@ fn read(pairs: &[(String, String)]) -> Result<Asked, Problem> {
     let lists = [("types", &asked.kinds), ("queues", &asked.queues), ("job_types", &asked.job_types)];
     for (name, list) in lists {
         if list.len() > limits::EVENT_KINDS_MAX {
-            let message = format!("{name} takes up to {} names", limits::EVENT_KINDS_MAX);
+            let message = format!("{name} accepts up to {} names", limits::EVENT_KINDS_MAX);
             return Err(Problem::new(Code::InvalidRequest, message).detail("field", name));
         }
     }
@@ -149,8 +149,8 @@ fn pruned(data: &mut Map<String, Value>) -> Option<String> {
 /// The position that a reader names: by itself, or by the id of the event there.
 async fn place_of(app: &App, text: &str) -> Result<u64, Problem> {
     let unknown = || {
-        Problem::new(Code::InvalidRequest, format!("there is no event `{}`", shown(text)))
-            .hint("pass cursor of the answer before, or leave after out to begin with the oldest event")
+        Problem::new(Code::InvalidRequest, format!("unknown event `{}`", shown(text)))
+            .hint("pass cursor of the previous response, or omit after to start with the oldest event")
             .detail("field", "after")
     };
     if let Ok(position) = text.parse() {

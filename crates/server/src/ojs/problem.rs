@@ -80,7 +80,7 @@ impl Code {
                 "filter_required",
                 StatusCode::BAD_REQUEST,
                 false,
-                "name queue, type, error_type, since, until, older_than or args; for all of them send \
+                "filter by queue, type, error_type, since, until, older_than or args; for all jobs send \
                  {\"all\": true, \"expected_count\": N}, in a query all=true&expected_count=N",
             ),
             Code::ConfirmRequired => {
@@ -90,82 +90,85 @@ impl Code {
                 "unauthorized",
                 StatusCode::UNAUTHORIZED,
                 false,
-                "send Authorization: Bearer with a token that is in force",
+                "send Authorization: Bearer with a valid token",
             ),
             Code::Forbidden => {
-                ("forbidden", StatusCode::FORBIDDEN, false, "use a token whose role may do this")
+                ("forbidden", StatusCode::FORBIDDEN, false, "use a token with a sufficient role")
             }
             Code::NotFound => ("not_found", StatusCode::NOT_FOUND, false, "check the address and the id"),
             Code::MethodNotAllowed => (
                 "method_not_allowed",
                 StatusCode::METHOD_NOT_ALLOWED,
                 false,
-                "see the routes that /ojs/manifest names",
+                "see the routes in /ojs/manifest",
             ),
-            Code::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT, true, "send it again, or less at once"),
+            Code::Timeout => {
+                ("timeout", StatusCode::REQUEST_TIMEOUT, true, "retry, or send less per request")
+            }
             Code::Conflict => {
-                ("conflict", StatusCode::CONFLICT, false, "look at the job's state before trying again")
+                ("conflict", StatusCode::CONFLICT, false, "check the state of the job before retrying")
             }
             Code::Duplicate => {
-                ("duplicate", StatusCode::CONFLICT, false, "leave id out and the server makes one")
+                ("duplicate", StatusCode::CONFLICT, false, "omit id to let the server generate one")
             }
             Code::CountMismatch => {
-                ("count_mismatch", StatusCode::CONFLICT, false, "look again, then send the new count")
+                ("count_mismatch", StatusCode::CONFLICT, false, "check the current count, then send it")
             }
-            Code::Held => {
-                ("held", StatusCode::CONFLICT, false, "release the hold first, if you may: it has a reason")
-            }
+            Code::Held => ("held", StatusCode::CONFLICT, false, "release the hold first"),
             Code::RcaRequired => (
                 "rca_required",
                 StatusCode::CONFLICT,
                 false,
-                "analyse the incident and fix its cause; jobs.governance = \"optional\" lets retries through without",
+                "save the RCA of the incident and link the fix; jobs.governance = \"optional\" turns this requirement off",
             ),
             Code::FixRequired => {
-                ("fix_required", StatusCode::CONFLICT, false, "deploy the fix and name it at the incident")
+                ("fix_required", StatusCode::CONFLICT, false, "deploy the fix and link it to the incident")
             }
             Code::DecisionRequired => (
                 "decision_required",
                 StatusCode::CONFLICT,
                 false,
-                "ask for the decision; whoever may approve names it at the incident",
+                "an approver records the decision on the incident",
             ),
             Code::Poison => (
                 "poison",
                 StatusCode::CONFLICT,
                 false,
-                "delete them; if they are none, say so in the analysis of the incident",
+                "delete them; if they are not poison pills, change the RCA category of the incident",
             ),
             Code::TooLarge => (
                 "envelope_too_large",
                 StatusCode::PAYLOAD_TOO_LARGE,
                 false,
-                "keep the payload elsewhere and pass a reference to it",
+                "store the payload elsewhere and pass a reference",
             ),
             Code::Misdirected => (
                 "misdirected",
                 StatusCode::MISDIRECTED_REQUEST,
                 false,
-                "add the host to allowed_hosts if it should be served",
+                "add the host to allowed_hosts to serve it",
             ),
             Code::Unsupported => {
-                ("unsupported", StatusCode::UNPROCESSABLE_ENTITY, false, "see what /ojs/manifest offers")
+                ("unsupported", StatusCode::UNPROCESSABLE_ENTITY, false, "see /ojs/manifest")
             }
-            Code::TooMany => {
-                ("too_many", StatusCode::UNPROCESSABLE_ENTITY, false, "narrow it down, for example by queue")
-            }
-            Code::TooBroad => {
-                ("too_broad", StatusCode::UNPROCESSABLE_ENTITY, false, "narrow it down, for example by since")
-            }
+            Code::TooMany => (
+                "too_many",
+                StatusCode::UNPROCESSABLE_ENTITY,
+                false,
+                "use a narrower filter, for example by queue",
+            ),
+            Code::TooBroad => (
+                "too_broad",
+                StatusCode::UNPROCESSABLE_ENTITY,
+                false,
+                "use a narrower filter, for example by since",
+            ),
             Code::Internal => {
                 ("internal_error", StatusCode::INTERNAL_SERVER_ERROR, true, "see the server's log")
             }
-            Code::BackendBusy => (
-                "backend_error",
-                StatusCode::SERVICE_UNAVAILABLE,
-                true,
-                "nothing of this request was kept: send it again",
-            ),
+            Code::BackendBusy => {
+                ("backend_error", StatusCode::SERVICE_UNAVAILABLE, true, "nothing was stored: retry")
+            }
             Code::BackendError => ("backend_error", StatusCode::SERVICE_UNAVAILABLE, true, KEPT_NOTHING),
             Code::BackendUnknown => ("backend_error", StatusCode::SERVICE_UNAVAILABLE, true, KEPT_UNKNOWN),
         };
@@ -370,7 +373,7 @@ impl From<NotDone> for Problem {
             }
             NotDone::Archived { job, letter } => Problem::new(Code::NotFound, text)
                 .hint(format!(
-                    "bring it back with POST /api/v1/archive/{letter}/restore or `lazaret restore {letter}`"
+                    "restore it with POST /api/v1/archive/{letter}/restore or `lazaret restore {letter}`"
                 ))
                 .detail("resource_type", "job")
                 .detail("resource_id", job.to_string())
@@ -395,7 +398,7 @@ impl From<NotDone> for Problem {
             }
             NotDone::Problem(problem) => problem.into(),
             NotDone::Letter(refused) => Problem::new(Code::Conflict, text)
-                .hint("the job's dead letter was decided on elsewhere")
+                .hint("the dead letter of the job was already decided")
                 .detail("letter_status", refused.standing.status.name()),
             NotDone::Contended(id) => Problem {
                 retry_after_s: Some(1),
@@ -434,8 +437,8 @@ impl From<StoreError> for Problem {
             StoreError::Full => Problem { retry_after_s: Some(30), ..Problem::new(Code::BackendError, text) },
             StoreError::TooSlow => Problem::new(Code::TooBroad, text),
             StoreError::Corrupt(what) => {
-                tracing::error!(what, "the store contradicts itself");
-                Problem::new(Code::Internal, "the store holds something that cannot be")
+                tracing::error!(what, "store is inconsistent");
+                Problem::new(Code::Internal, "store contains invalid data")
             }
             StoreError::ReadOnly
             | StoreError::TooNew { .. }
@@ -457,8 +460,8 @@ fn store_failed(error: &StoreError, code: Code) -> Problem {
 
 impl From<BadCursor> for Problem {
     fn from(_: BadCursor) -> Problem {
-        Problem::new(Code::InvalidRequest, "the cursor does not belong to this list")
-            .hint("pass next_cursor of the page before, with the same filter")
+        Problem::new(Code::InvalidRequest, "cursor does not match this list")
+            .hint("pass next_cursor of the previous page, with the same filter")
             .detail("field", "cursor")
     }
 }
@@ -466,10 +469,8 @@ impl From<BadCursor> for Problem {
 impl From<BytesRejection> for Problem {
     fn from(rejection: BytesRejection) -> Problem {
         match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                Problem::new(Code::TooLarge, "the body is larger than this server takes")
-            }
-            _ => Problem::new(Code::InvalidPayload, "the body could not be read to its end"),
+            StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Code::TooLarge, "body exceeds the maximum size"),
+            _ => Problem::new(Code::InvalidPayload, "body could not be read completely"),
         }
     }
 }
@@ -482,6 +483,6 @@ impl From<QueryRejection> for Problem {
 
 impl From<PathRejection> for Problem {
     fn from(_: PathRejection) -> Problem {
-        Problem::new(Code::InvalidRequest, "the address holds bytes that are not UTF-8")
+        Problem::new(Code::InvalidRequest, "the URL contains bytes that are not UTF-8")
     }
 }

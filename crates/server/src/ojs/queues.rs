@@ -65,8 +65,8 @@ pub(super) fn read_offset(value: &str) -> Result<usize, Problem> {
 
 pub(super) fn too_far() -> Problem {
     let max = limits::OJS_OFFSET_MAX;
-    Problem::new(Code::TooMany, format!("an offset goes as far as {max}"))
-        .hint("go on with cursor: it is next_cursor of the page before")
+    Problem::new(Code::TooMany, format!("the maximum offset is {max}"))
+        .hint("continue with cursor: next_cursor of the previous page")
         .detail("field", "offset")
 }
 
@@ -91,8 +91,8 @@ pub(super) async fn stats(State(app): State<Arc<App>>, name: Part) -> Result<Res
 pub(super) async fn find(app: &App, name: &str) -> Result<QueueInfo, Problem> {
     let found = app.store.queues().await?.into_iter().find(|queue| queue.name == name);
     found.ok_or_else(|| {
-        Problem::new(Code::NotFound, format!("there is no queue {}", shown(name)))
-            .hint("a queue begins with its first job")
+        Problem::new(Code::NotFound, format!("unknown queue {}", shown(name)))
+            .hint("the first job creates a queue")
             .detail("resource_type", "queue")
             .detail("resource_id", shown(name))
     })
@@ -130,9 +130,9 @@ pub(crate) async fn set_paused(
 ) -> Result<Value, Problem> {
     let Path(name) = name?;
     if !is_queue_name(&name) {
-        let message = format!("`{}` is not a queue's name", shown(&name));
+        let message = format!("`{}` is not a valid queue name", shown(&name));
         return Err(Problem::new(Code::InvalidRequest, message)
-            .hint("up to 128 of a-z, 0-9, dot and hyphen, beginning with a letter or digit")
+            .hint("up to 128 of a-z, 0-9, dot and hyphen, starting with a letter or digit")
             .detail("field", "name"));
     }
     let at = app.clock.now();

@@ -37,7 +37,7 @@ pub async fn put_back_many(app: &App, many: Many) -> Result<Redrive, NotRedriven
     let verdicts = judge(app, &groups, &Force::None);
     let shut = shut_of(&groups, &verdicts);
     if !shut.is_empty() {
-        drop_plan(app, &frozen, "the gate is shut for some of its letters").await?;
+        drop_plan(app, &frozen, "redrive blocked for some letters").await?;
         return Err(NotRedriven::Shut(first(shut)));
     }
     let planned = judged(app, id, verdicts, "{}".to_owned()).await?;

@@ -68,7 +68,7 @@ async fn launch_by_force(
     match &done {
         Ok(redrive) => {
             let by = &redrive.by.name;
-            tracing::warn!(redrive.id = %id, letters = count, "{by} passed the gate by force with redrive {id}");
+            tracing::warn!(redrive.id = %id, letters = count, "emergency override by {by} for redrive {id}");
         }
         // Should this not be reached, the gate is asked again at the next launch.
         Err(_) => {
@@ -82,7 +82,7 @@ async fn launch_by_force(
 pub(super) fn launched(id: RedriveId, expected: u64, launched: Launched) -> Result<Redrive, NotRedriven> {
     match launched {
         Launched::Done(redrive) => {
-            tracing::info!(redrive.id = %id, letters = expected, "redrive {id} of {expected} letters is launched");
+            tracing::info!(redrive.id = %id, letters = expected, "redrive {id} of {expected} letters launched");
             Ok(*redrive)
         }
         Launched::CountMismatch(count) => Err(NotRedriven::CountMismatch { count, expected }),

@@ -76,7 +76,7 @@ impl Ready {
         let sending = self.destination.send(&self.outgoing);
         let sent = match tokio::time::timeout(Duration::from_millis(self.send_ms_max), sending).await {
             Ok(sent) => sent,
-            Err(_) => Sent::Unknown("the destination did not come to an end in time".to_owned()),
+            Err(_) => Sent::Unknown("destination timed out".to_owned()),
         };
         let unfit = match &sent {
             Sent::Unfit(why) => Some(why.clone()),
@@ -174,7 +174,7 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
     let destination = match app.destinations.by_name(&destination) {
         Ok(Named { way: Way::Out(destination), .. }) => destination,
         Ok(Named { way: Way::Jobs, name }) => {
-            return Ok(Read::NoWay(format!("{name} are put back by the store, not sent")));
+            return Ok(Read::NoWay(format!("{name} are re-enqueued by the store, not sent")));
         }
         Err(why) => return Ok(Read::NoWay(why.to_string())),
     };
@@ -193,7 +193,7 @@ async fn read(app: &App, run: RedriveId, edit: Option<u32>, taken: Taken) -> Res
         None => match app.store.original(letter, Some(life)).await {
             Ok(Some(original)) if original.envelope.body_missing().is_some() => {
                 let why = original.envelope.body_missing().unwrap_or_default();
-                return Ok(Read::Unreadable(format!("the body is missing: {why}")));
+                return Ok(Read::Unreadable(format!("body missing: {why}")));
             }
             Ok(original) => {
                 original.map(|original| outgoing(run, letter, life, idempotency_key, &original.envelope))

@@ -42,7 +42,7 @@ pub async fn plan(app: &App, request: PlanRequest) -> Result<Planned, NotRedrive
     let text = serde_json::to_string(&plan).map_err(|error| StoreError::Corrupt(error.to_string()))?;
     let redrive = judged(app, frozen.id, verdicts, text).await?;
     let (id, count) = (redrive.id, super::goes(&redrive));
-    tracing::info!(redrive.id = %id, letters = count, "redrive {id} is planned: {count} letters would go");
+    tracing::info!(redrive.id = %id, letters = count, "redrive {id} planned: {count} letters");
     Ok(Planned { redrive, plan })
 }
 
@@ -72,7 +72,7 @@ async fn named_letters(app: &App, letters: Vec<LetterId>) -> Result<(stored::Sel
         return Err(NotRedriven::FilterRequired);
     }
     if letters.len() > limits::PAGE_ROWS_MAX {
-        let problem = format!("at most {} letters can be named; use a filter", limits::PAGE_ROWS_MAX);
+        let problem = format!("the maximum is {} letters; use a filter", limits::PAGE_ROWS_MAX);
         return Err(NotRedriven::BadOption { field: "letters", problem });
     }
     let (mut named, mut only_jobs) = (Vec::with_capacity(letters.len()), true);
@@ -105,7 +105,7 @@ pub(super) async fn freeze(app: &App, new: New) -> Result<Redrive, NotRedriven> 
     let redrive = app.store.redrive(id).await?.ok_or(NotRedriven::Unknown(id))?;
     match redrive.state {
         RunState::Cancelled => {
-            Err(NotRedriven::TooLarge(redrive.why.unwrap_or_else(|| "the list is too large".to_owned())))
+            Err(NotRedriven::TooLarge(redrive.why.unwrap_or_else(|| "too many letters".to_owned())))
         }
         RunState::Planning
         | RunState::Planned
@@ -126,7 +126,7 @@ pub(super) async fn check_count(
 ) -> Result<(), NotRedriven> {
     match expected {
         Some(expected) if expected != frozen.total => {
-            drop_plan(app, frozen, "its letters were not as many as expected").await?;
+            drop_plan(app, frozen, "count mismatch").await?;
             Err(NotRedriven::CountMismatch { count: frozen.total, expected })
         }
         Some(_) | None => Ok(()),

@@ -184,15 +184,13 @@ fn refusals(redrive: &Redrive, judged: &[(&Group, &GroupVerdict)]) -> Vec<Refusa
         let (code, reason, hint) = match verdict {
             GroupVerdict::Goes { .. } => continue,
             GroupVerdict::Shut(shut) => (shut.code(), shut.to_string(), shut.hint()),
-            GroupVerdict::NoWayBack(why) => (
-                "no_way_back",
-                why.clone(),
-                "say in the configuration where letters of this source go back to",
-            ),
+            GroupVerdict::NoWayBack(why) => {
+                ("no_way_back", why.clone(), "configure the redrive destination of this source")
+            }
             GroupVerdict::BodyMissing(why) => (
                 "body_missing",
-                format!("the body is missing: {why}"),
-                "retry each of them with a body of your own (`edit`), or discard them",
+                format!("body missing: {why}"),
+                "retry each letter with a new body (`edit`), or discard them",
             ),
         };
         let refusal = match shown.iter_mut().position(|known| known.code == code && known.reason == reason) {
@@ -213,8 +211,8 @@ fn refusals(redrive: &Redrive, judged: &[(&Group, &GroupVerdict)]) -> Vec<Refusa
     if blocked > 0 {
         shown.push(RefusalShown {
             code: Outcome::LaneBlocked.name().to_owned(),
-            reason: "an earlier letter of their order key is refused".to_owned(),
-            hint: "put the earlier ones back first, or discard them".to_owned(),
+            reason: "an earlier letter with the same order key is blocked".to_owned(),
+            hint: "redrive or discard the earlier letters first".to_owned(),
             count: blocked,
             incidents: Vec::new(),
         });
@@ -262,15 +260,15 @@ fn warnings(
         .map(|(group, _)| group.letters)
         .sum();
     if poison > 0 {
-        warnings.push(format!("{poison} letters look as if {}", Shut::Poison));
+        warnings.push(format!("{poison} letters are expected to fail: {}", Shut::Poison));
     }
     if counts.older_outside > 0 {
         let older = counts.older_outside;
-        warnings.push(format!("{older} older letters of the same order keys are not on the list"));
+        warnings.push(format!("{older} older letters with the same order keys are not selected"));
     }
     for destined in destinations.iter().filter(|destined| !destined.also_reaches.is_empty()) {
         let (name, others) = (&destined.name, destined.also_reaches.join(", "));
-        warnings.push(format!("what is sent to {name} also reaches {others}, which did not fail"));
+        warnings.push(format!("messages sent to {name} also reach {others} (not failed)"));
     }
     warnings
 }

@@ -264,7 +264,7 @@ impl<'a> Sending<'a> {
                 self.unfit = self.unfit.take().or(unfit);
             }
             // Which letter it was is known to its claim, which ends by its lease.
-            Err(error) => tracing::error!(error = %error, "a letter was lost sight of while it was sent"),
+            Err(error) => tracing::error!(error = %error, "outcome unknown: sending was interrupted"),
         }
     }
 

@@ -93,7 +93,7 @@ pub async fn single(app: &App, letter: LetterId, request: SingleRequest) -> Resu
 /// Where it goes: as the edit says, or else as configured.
 fn way(app: &App, letter: &Letter, edit: Option<&Edited>) -> Result<String, NotRedriven> {
     if edit.is_some() && letter.source == SOURCE {
-        let why = "a job is changed by its own retry: POST /ojs/v1/dead-letter/{id}/retry with `override`";
+        let why = "edit a job with POST /ojs/v1/dead-letter/{id}/retry and `override`";
         return Err(NotRedriven::BadEdit(why.to_owned()));
     }
     let way = match edit.and_then(|edit| edit.destination.as_deref()) {
@@ -119,7 +119,7 @@ async fn keep_edit(
     let bytes_max = app.config.limits.body_bytes_max;
     if body.len() > bytes_max {
         return Err(NotRedriven::BadEdit(format!(
-            "the body has {} bytes, at most {bytes_max} are kept",
+            "the body has {} bytes, the maximum is {bytes_max}",
             body.len()
         )));
     }
@@ -168,7 +168,7 @@ async fn launch_single(
     }
     let shut = shut_of(&groups, &verdicts);
     if !shut.is_empty() {
-        drop_plan(app, frozen, "the gate has shut").await?;
+        drop_plan(app, frozen, "redrive blocked").await?;
         return Err(NotRedriven::Shut(shut));
     }
     let planned = judged(app, id, verdicts, "{}".to_owned()).await?;
@@ -184,8 +184,8 @@ async fn sent_once(app: &App, redrive: Redrive) -> Result<Redrive, StoreError> {
     match sending.await {
         Ok(Ok(_)) => {}
         // It is launched, and goes on by itself.
-        Ok(Err(error)) => tracing::warn!(redrive.id = %id, error = %error, "redrive {id} goes on later"),
-        Err(error) => tracing::error!(redrive.id = %id, error = %error, "redrive {id} goes on later"),
+        Ok(Err(error)) => tracing::warn!(redrive.id = %id, error = %error, "redrive {id} continues later"),
+        Err(error) => tracing::error!(redrive.id = %id, error = %error, "redrive {id} continues later"),
     }
     Ok(app.store.redrive(id).await?.unwrap_or(redrive))
 }

@@ -119,7 +119,7 @@ async fn renew(app: &App, expired: Expired, lease: Lease) -> Result<Option<Taken
 }
 
 fn unknown() -> SendOutcome {
-    SendOutcome::Unknown { why: "whoever sent it was gone before the answer came".to_owned() }
+    SendOutcome::Unknown { why: "the sender stopped before the response arrived".to_owned() }
 }
 
 /// Repeats sends whose outcome is unknown, under their keys. One that cannot be repeated now keeps its claim, and is
@@ -148,7 +148,7 @@ async fn send_again(app: &App, run: RedriveId, again: Vec<Expired>) -> Result<()
             match one {
                 Ok(Back { settled: (_, SendOutcome::Unsent), .. }) => {}
                 Ok(Back { settled: one, .. }) => settled.push(one),
-                Err(error) => tracing::error!(error = %error, "a letter was lost sight of while it was sent"),
+                Err(error) => tracing::error!(error = %error, "outcome unknown: sending was interrupted"),
             }
         }
         write_down(app, run, settled).await?;

@@ -74,9 +74,9 @@ impl Report {
 /// Why nothing was pruned.
 #[derive(Debug, thiserror::Error)]
 pub enum NotPruned {
-    #[error("another instance leads, and it alone prunes")]
+    #[error("not the leader: another instance prunes")]
     NotLeading,
-    #[error("a pass is under way")]
+    #[error("pruning is already running")]
     UnderWay,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -252,14 +252,10 @@ fn to_go(policies: &Policies, letter: &Prunable) -> PruneLetter {
 fn log(report: &Report) {
     let Gone { archived, deleted } = report.sum();
     if report.letters() > 0 {
-        tracing::info!(
-            archived,
-            deleted,
-            "limits pushed out letters: {archived} archived, {deleted} deleted"
-        );
+        tracing::info!(archived, deleted, "pruned: {archived} letters archived, {deleted} deleted");
     }
     for (scope, letters) in &report.unmet {
-        tracing::warn!(letters, "{scope}: {letters} letters over max_count stay, because they are held");
+        tracing::warn!(letters, "{scope}: {letters} letters over max_count kept: held");
     }
 }
 

@@ -110,9 +110,7 @@ fn notes(effective: &Effective) -> Vec<String> {
     ];
     for (name, age) in ages {
         if pruning_policy.0 == PruningPolicy::Delete && age.0 < min_age.0 {
-            notes.push(format!(
-                "{name} is shorter than min_age: what it pushes out is inside the floor and archived, not deleted"
-            ));
+            notes.push(format!("{name} is shorter than min_age: letters are archived, not deleted"));
         }
     }
     if min_age.0 < Length::from_ms(limits::RETENTION_FLOOR_MS) {

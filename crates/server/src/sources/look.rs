@@ -92,7 +92,7 @@ pub async fn look_after(
         tracing::warn!(
             source = name,
             vanished,
-            "the rows of {vanished} letters of {name} are gone: put them back with `lazaret sources put-back`"
+            "{vanished} letters of {name} have no outbox row: restore them with `lazaret sources restore-row`"
         );
     }
     running.note(|so_far| {
@@ -113,7 +113,7 @@ async fn settle(app: &App, name: &str, running: &Running, letter: &Letter) -> Re
     };
     if app.store.settle_elsewhere(settled).await? == Decided::Done {
         running.note(|so_far| so_far.settled_elsewhere += 1);
-        tracing::info!(letter.id = %letter.id, source = name, "letter {} was settled by {name} itself", letter.id);
+        tracing::info!(letter.id = %letter.id, source = name, "letter {} was resolved by {name}", letter.id);
     }
     Ok(())
 }
@@ -138,5 +138,6 @@ pub async fn put_back(app: &App, running: &Running, letter: LetterId) -> Result<
 
 fn outbox(running: &Running) -> Result<&Outbox, SourceError> {
     let outbox = running.outbox.as_ref().map(|running| running.outbox.as_ref());
-    outbox.ok_or_else(|| SourceError::Refused { code: None, why: "its letters stand in no table".to_owned() })
+    outbox
+        .ok_or_else(|| SourceError::Refused { code: None, why: "its letters have no outbox rows".to_owned() })
 }

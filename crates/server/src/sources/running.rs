@@ -52,9 +52,7 @@ pub(crate) async fn supervise(live: Arc<Live>) {
     going.values().for_each(Started::stop);
     let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(DUTY_STOP, ended).await.is_err() {
-        tracing::warn!(
-            "deliveries of a relay did not end in time; their claims expire, and they are tried again"
-        );
+        tracing::warn!("relay deliveries timed out at shutdown; they are retried when their claims expire");
     }
     tasks.shutdown().await;
 }
@@ -122,14 +120,14 @@ impl Told {
     fn failed(&mut self, name: &str, doing: &str, error: &impl ToString) {
         let text = error.to_string();
         if self.0.as_deref() != Some(text.as_str()) {
-            tracing::warn!(source = name, "{doing} of {name} could not go on: {text}");
+            tracing::warn!(source = name, "{doing} of {name} failed: {text}");
             self.0 = Some(text);
         }
     }
 
     fn worked(&mut self, name: &str, doing: &str) {
         if self.0.take().is_some() {
-            tracing::info!(source = name, "{doing} of {name} goes on");
+            tracing::info!(source = name, "{doing} of {name} resumed");
         }
     }
 }

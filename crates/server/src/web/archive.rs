@@ -112,10 +112,8 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     match asked.get("view") {
         None | Some("letters") => page(&app, &viewer, &asked, None).await,
         Some("files") => files::page(&app, &viewer, &asked, None).await,
-        Some(name) => {
-            Err(Problem::new(Code::NotFound, format!("there is no view `{}` of the archive", shown(name)))
-                .hint("there are letters and files"))
-        }
+        Some(name) => Err(Problem::new(Code::NotFound, format!("unknown archive view `{}`", shown(name)))
+            .hint("views: letters, files")),
     }
 }
 
@@ -220,10 +218,10 @@ async fn restored(app: &Arc<App>, viewer: &Viewer, form: &Form) -> Result<String
     }
     let body = Ok(form::body(wish));
     let end = restore::begin(Arc::clone(app), &viewer.caller, &viewer.request, body).await?.whole().await?;
-    let mut told = format!("{} letters are back.", grouped(end.restored));
+    let mut told = format!("{} letters restored.", grouped(end.restored));
     if let Some(first) = end.skipped_letters.first() {
         let skipped = grouped(end.skipped);
-        told.push_str(&format!(" {skipped} stayed, the first of them {}: {}.", first.id, first.reason));
+        told.push_str(&format!(" {skipped} skipped, the first {}: {}.", first.id, first.reason));
     }
     Ok(told)
 }

@@ -119,7 +119,7 @@ pub(crate) async fn serve(
 ) -> Result<Response, Problem> {
     let Path(file) = file?;
     let found = all().iter().find(|asset| asset.address.strip_prefix("/assets/") == Some(&file));
-    let asset = found.ok_or_else(|| Problem::new(Code::NotFound, "there is no such file"))?;
+    let asset = found.ok_or_else(|| Problem::new(Code::NotFound, "file not found"))?;
     let common = [
         (header::CONTENT_TYPE, HeaderValue::from_static(asset.kind)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

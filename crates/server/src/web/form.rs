@@ -41,7 +41,7 @@ impl Form {
         let digits: String =
             text.chars().filter(|c| !matches!(c, ',' | '.' | ' ' | '\'' | '\u{a0}')).collect();
         digits.parse().map(Some).map_err(|_| {
-            Problem::new(Code::BadRequest, format!("{name} must be a whole number")).with("field", name)
+            Problem::new(Code::BadRequest, format!("{name} must be an integer")).with("field", name)
         })
     }
 
@@ -67,8 +67,8 @@ impl FromRequest<Arc<App>> for Form {
         let bytes = Bytes::from_request(Request::from_parts(parts, body), app).await?;
         let form = Form(form_urlencoded::parse(&bytes).into_owned().collect());
         if !same(form.get("csrf"), &expected) {
-            return Err(Problem::new(Code::Forbidden, "this form is not from a page of this session")
-                .hint("load the page again and send it once more: what you typed was not kept"));
+            return Err(Problem::new(Code::Forbidden, "form does not belong to this session")
+                .hint("reload the page and submit it again; your input was not saved"));
         }
         Ok(form)
     }
@@ -79,8 +79,10 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     match given.split(';').next().map(str::trim) {
         Some("application/x-www-form-urlencoded") => Ok(()),
-        Some(_) | None => Err(Problem::new(Code::UnsupportedMediaType, "this address takes forms")
-            .hint("programs use the API: /api/openapi.json")),
+        Some(_) | None => {
+            Err(Problem::new(Code::UnsupportedMediaType, "this address accepts form submissions only")
+                .hint("use the API instead: /api/openapi.json"))
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl<T: Template> IntoResponse for Page<T> {
                     .into_response()
             }
             Err(error) => {
-                tracing::error!(%error, "a page could not be written");
+                tracing::error!(%error, "page could not be rendered");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }

@@ -117,13 +117,13 @@ impl Asked {
 
     /// The choices of a state: value, words, whether it is chosen.
     fn states(&self) -> Vec<Choice> {
-        let mut choices = vec![Choice::new(NOT_CLOSED, "not closed"), Choice::new(EVERY_STATE, "all states")];
+        let mut choices = vec![Choice::new(NOT_CLOSED, "Open"), Choice::new(EVERY_STATE, "All states")];
         choices.extend(IncidentState::ALL.map(|state| Choice::new(state.name(), state.name())));
         chosen(choices, self.get("state"))
     }
 
     fn classes(&self) -> Vec<Choice> {
-        let mut choices = vec![Choice::new("", "any class")];
+        let mut choices = vec![Choice::new("", "All classes")];
         choices
             .extend(ErrorClass::ALL.map(|class| Choice::new(class.name(), &class.name().replace('_', " "))));
         chosen(choices, self.get("class"))
@@ -131,10 +131,10 @@ impl Asked {
 
     fn sorts(&self) -> Vec<Choice> {
         let word = |sort| match sort {
-            IncidentSort::LastSeenDesc => "last seen first",
-            IncidentSort::FirstSeenDesc => "newest first",
-            IncidentSort::LettersDesc => "most letters first",
-            IncidentSort::UnsettledDesc => "most left to do first",
+            IncidentSort::LastSeenDesc => "Last seen",
+            IncidentSort::FirstSeenDesc => "Newest",
+            IncidentSort::LettersDesc => "Most letters",
+            IncidentSort::UnsettledDesc => "Most unresolved",
         };
         let asked =
             if self.get("sort").is_empty() { IncidentSort::default().name() } else { self.get("sort") };

@@ -54,7 +54,7 @@ impl JobPage {
             ("Completed", job.completed_at),
             ("Cancelled", job.cancelled_at),
             ("Discarded", job.discarded_at),
-            ("Put back", job.re_enqueued_at),
+            ("Re-enqueued", job.re_enqueued_at),
             ("Expires", job.expires_at),
         ];
         moments.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))).collect()

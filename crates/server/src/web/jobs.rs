@@ -70,8 +70,8 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     let view = match asked.get("view") {
         None => View::Queues,
         Some(name) => View::ALL.into_iter().find(|view| view.name() == name).ok_or_else(|| {
-            Problem::new(Code::NotFound, format!("there is no view `{}` of jobs", shown(name)))
-                .hint("there are queues, workers and jobs")
+            Problem::new(Code::NotFound, format!("unknown jobs view `{}`", shown(name)))
+                .hint("views: queues, workers, jobs")
         })?,
     };
     match view {

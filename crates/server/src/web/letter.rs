@@ -166,9 +166,8 @@ async fn find(app: &Arc<App>, id: &str, asked: Asked) -> Result<Found, Problem> 
 }
 
 fn missing(id: &str) -> Problem {
-    Problem::new(Code::NotFound, format!("letter {id} does not exist")).hint(
-        "it was deleted for good, or the address is not complete: look for it among all letters (/letters?q=) or in \
-         the archive (/archive)",
+    Problem::new(Code::NotFound, format!("letter {id} not found")).hint(
+        "deleted permanently, or the id is incomplete: search all letters (/letters?q=) or the archive (/archive)",
     )
 }
 
@@ -213,11 +212,7 @@ async fn render(
         headers,
         headers_left_out,
         attempts: Attempts::new(&entry.retry_history, &rules),
-        story: chart::story(
-            &happenings(&entry),
-            "Attempts, deaths and redrives of this letter over time",
-            viewer.zone,
-        ),
+        story: chart::story(&happenings(&entry), "Attempts, deaths and redrives over time", viewer.zone),
         zone: viewer.zone.name(),
         edits: edit::rows(&entry.edits),
         doors,
@@ -270,9 +265,9 @@ impl LetterPage {
     /// What retryable means to a reader.
     fn retryable(&self) -> &'static str {
         match self.entry.summary.retryable {
-            "yes" => "worth retrying",
-            "no" => "not worth retrying unchanged",
-            _ => "may be worth retrying",
+            "yes" => "retryable",
+            "no" => "not retryable",
+            _ => "maybe retryable",
         }
     }
 

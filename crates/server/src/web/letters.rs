@@ -124,7 +124,7 @@ pub(crate) async fn show(
     let filter = Filter::from_text(&asked.q).unwrap_or_default();
     let by_role = viewer.hindrance(Permission::Decide);
     let barred = |action: Action, done: &str| {
-        let none = || format!("letters of this filter cannot be {done} in the state that it asks for");
+        let none = || format!("letters in this state cannot be {done}");
         by_role.clone().or_else(|| (!applies(&filter, action)).then(none))
     };
     let page = LettersPage {
@@ -160,9 +160,9 @@ impl LettersPage {
             ([], None) => None,
             (all, Some(why)) if all.len() == self.actions.len() => Some(why.clone()),
             (some, unplanned) => {
-                let redrive = unplanned.iter().map(|_| "Plan a redrive");
+                let redrive = unplanned.iter().map(|_| "Plan redrive");
                 let names: Vec<&str> = redrive.chain(some.iter().map(|action| action.label)).collect();
-                Some(format!("Not for letters in the state that the filter asks for: {}.", names.join(", ")))
+                Some(format!("Not available for letters in this state: {}.", names.join(", ")))
             }
         }
     }
@@ -176,8 +176,8 @@ impl LettersPage {
         let scan = self.list.as_ref()?.scan.as_ref()?;
         let opened = letters_of(scan.letters);
         Some(match scan.cut_short {
-            true => format!("{opened} were opened, then time ran out: the next page goes on from there."),
-            false => format!("{opened} had to be opened to answer."),
+            true => format!("Full scan: {opened} read, then timed out. Continue on the next page."),
+            false => format!("Full scan: {opened} read."),
         })
     }
 

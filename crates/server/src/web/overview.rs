@@ -143,12 +143,12 @@ impl Run {
         let shares = [
             share("ok", "succeeded", good),
             share("bad", "failed", bad),
-            share("calm", "left out", left_out),
-            share("work", "under way", under_way),
+            share("calm", "skipped", left_out),
+            share("work", "in flight", under_way),
             share("none", "waiting", letters.waiting),
         ];
         let label = format!(
-            "{} of {} letters done: {} succeeded, {} failed, {} left out, {} under way",
+            "{} of {} letters processed: {} succeeded, {} failed, {} skipped, {} in flight",
             grouped(ended),
             grouped(body.count),
             grouped(good),
@@ -162,7 +162,7 @@ impl Run {
     /// What it is of, for people.
     pub fn name(&self) -> &str {
         match self.body.filter.as_str() {
-            "" => self.body.reason.as_deref().unwrap_or("named letters"),
+            "" => self.body.reason.as_deref().unwrap_or("Selected letters"),
             filter => filter,
         }
     }
@@ -182,8 +182,8 @@ impl SourceLine {
             (Some(why), _) => why.clone(),
             (None, Some(outbox)) => format!("table {}", outbox.table),
             (None, None) if body.connection.is_some() => body.address.clone().unwrap_or_default(),
-            (None, None) if body.name == SOURCE => "jobs that die here become letters".to_owned(),
-            (None, None) => "letters are reported to this server".to_owned(),
+            (None, None) if body.name == SOURCE => "built-in job queue".to_owned(),
+            (None, None) => "reports over HTTP".to_owned(),
         };
         SourceLine { body, health, what }
     }

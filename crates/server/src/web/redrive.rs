@@ -77,12 +77,12 @@ async fn page(
 ) -> Result<Response, Problem> {
     let redrive = api::redrives::show(State(Arc::clone(app)), Ok(Path(id.to_owned()))).await?.0;
     let state = RunState::parse(redrive.state)
-        .ok_or_else(|| Problem::new(Code::Internal, "the redrive is in a state that is unknown"))?;
+        .ok_or_else(|| Problem::new(Code::Internal, "unknown redrive state"))?;
     let status = refused.map_or(StatusCode::OK, |(problem, _)| problem.status());
     let count = outcomes::letters(redrive.count);
     let title = match state {
-        RunState::Planning => "A plan that is being made".to_owned(),
-        RunState::Planned => format!("Plan for {count}"),
+        RunState::Planning => "Planning redrive".to_owned(),
+        RunState::Planned => format!("Redrive plan: {count}"),
         RunState::Canary | RunState::Running | RunState::Verifying => {
             format!("{} % · Redrive of {count}", turned(&redrive))
         }

@@ -96,32 +96,29 @@ pub(crate) async fn show(
 fn states() -> impl Iterator<Item = (String, String)> {
     let unfinished = RunState::ALL.into_iter().filter(|state| state.is_unfinished());
     let unfinished: Vec<&str> = unfinished.map(RunState::name).collect();
-    let own = [
-        (String::new(), "in every state".to_owned()),
-        (unfinished.join(","), "launched and not finished".to_owned()),
-    ];
+    let own = [(String::new(), "All states".to_owned()), (unfinished.join(","), "Unfinished".to_owned())];
     let each = RunState::ALL.into_iter().map(|state| (state.name().to_owned(), state.name().to_owned()));
     own.into_iter().chain(each)
 }
 
 fn kinds() -> impl Iterator<Item = (String, String)> {
     let each = RedriveKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), kind_told(kind).to_owned()));
-    std::iter::once((String::new(), "of every kind".to_owned())).chain(each)
+    std::iter::once((String::new(), "All kinds".to_owned())).chain(each)
 }
 
 const fn kind_told(kind: RedriveKind) -> &'static str {
     match kind {
-        RedriveKind::Single => "one letter by hand",
-        RedriveKind::Bulk => "many at once by a client",
-        RedriveKind::Rule => "by a replay rule",
-        RedriveKind::Plan => "by a plan",
+        RedriveKind::Single => "Single letter",
+        RedriveKind::Bulk => "Bulk retry by an OJS client",
+        RedriveKind::Rule => "Replay rule",
+        RedriveKind::Plan => "Planned",
     }
 }
 
 impl Row {
     fn new(redrive: RedriveBody) -> Row {
         Row {
-            bar: outcomes::bar(&redrive.letters, "What became of its letters"),
+            bar: outcomes::bar(&redrive.letters, "Outcomes"),
             parts: outcomes::parts(&redrive.letters),
             which: which(&redrive),
             count: letters(redrive.count),

@@ -77,8 +77,8 @@ async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Resu
     let view = match asked.get("view") {
         None => View::Replay,
         Some(name) => View::ALL.into_iter().find(|view| view.name() == name).ok_or_else(|| {
-            Problem::new(Code::NotFound, format!("there is no view `{}` of rules", shown(name)))
-                .hint("there are replay, retention, classes and holds")
+            Problem::new(Code::NotFound, format!("unknown rules view `{}`", shown(name)))
+                .hint("views: replay, retention, classes, holds")
         })?,
     };
     match view {

@@ -128,7 +128,7 @@ async fn page(app: &Arc<App>, viewer: &Viewer, sent: Sent) -> Result<Response, P
 
 fn themes(chosen: Theme) -> Vec<Choice> {
     let told = |theme| match theme {
-        Theme::System => "As the system",
+        Theme::System => "System",
         Theme::Light => "Light",
         Theme::Dark => "Dark",
     };
@@ -140,11 +140,11 @@ fn themes(chosen: Theme) -> Vec<Choice> {
 
 fn roles(chosen: &str) -> Vec<Choice> {
     let told = |role| match role {
-        Role::Producer => "programs: report letters, work on jobs, see nothing",
-        Role::Viewer => "sees everything, changes nothing",
-        Role::Operator => "decides about letters",
-        Role::Approver => "an operator who also approves business decisions",
-        Role::Admin => "may do everything, also make tokens",
+        Role::Producer => "report letters and run jobs; no read access",
+        Role::Viewer => "read-only",
+        Role::Operator => "redrives and decides on letters",
+        Role::Approver => "operator who also approves business decisions",
+        Role::Admin => "full access, including tokens",
     };
     Role::ALL
         .into_iter()
@@ -183,10 +183,10 @@ async fn sessions(app: &App, viewer: &Viewer) -> Result<Vec<SessionRow>, Problem
 
 async fn paint(form: Form) -> Result<Response, Problem> {
     let theme = Theme::parse(form.get("theme")).ok_or_else(|| {
-        Problem::new(Code::BadRequest, "the theme must be system, light or dark").with("field", "theme")
+        Problem::new(Code::BadRequest, "theme must be system, light or dark").with("field", "theme")
     })?;
     let to = form.text("next").unwrap_or_else(|| "/settings".into());
-    let mut response = done(place(&to), "The colours of pages were changed in this browser.");
+    let mut response = done(place(&to), "Theme saved for this browser.");
     let (name, age_s) = (theme.name(), limits::THEME_KEPT_S);
     set_cookie(
         response.headers_mut(),
@@ -216,9 +216,8 @@ async fn revoke(
     match admin::revoke_token(State(Arc::clone(&app)), caller, request, id).await {
         Ok(_) => {
             // The name is only told; which token it was says the address.
-            let whose =
-                form.text("name").map_or_else(|| "The token".into(), |name| format!("The token of {name}"));
-            Ok(done("/settings", &format!("{whose} was revoked: whoever uses it is out from now on.")))
+            let whose = form.text("name").map_or_else(|| "Token".into(), |name| format!("Token {name}"));
+            Ok(done("/settings", &format!("{whose} revoked.")))
         }
         Err(problem) => page(&app, &viewer, Sent { problem: Some(problem), ..Sent::default() }).await,
     }

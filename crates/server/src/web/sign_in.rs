@@ -179,39 +179,35 @@ async fn enter(State(app): State<Arc<App>>, guest: Guest, form: Form) -> Result<
 /// Judges what a guest brings.
 fn let_in(app: &App, guest: &Guest, token: &[u8; 32]) -> Result<Holder, Problem> {
     if guest.in_clear && !guest.loopback {
-        return Err(Problem::new(Code::BadRequest, "signing in from another machine needs https")
-            .hint("a browser keeps the session only over an encrypted line: put a proxy with TLS in front, or come by an ssh tunnel to 127.0.0.1"));
+        return Err(Problem::new(Code::BadRequest, "signing in from another machine requires HTTPS").hint(
+            "the session cookie is only sent over TLS: use a TLS proxy, or an SSH tunnel to 127.0.0.1",
+        ));
     }
     let peer = guest.peer;
     let judged = app.guesses.judge(peer, app.clock.now(), || app.access.holder(token));
     let wait = |wait_ms: i64| {
         let seconds = u32::try_from(wait_ms.unsigned_abs().div_ceil(1_000)).unwrap_or(u32::MAX);
-        Problem::new(Code::TooManyGuesses, "too many wrong tokens were given")
-            .hint(format!("signing in is possible again in {seconds} seconds; whoever is signed in stays so"))
+        Problem::new(Code::TooManyGuesses, "too many invalid tokens")
+            .hint(format!("retry in {seconds} seconds; existing sessions are not affected"))
             .retry_after(seconds)
     };
     let holder = match judged {
         Ok(holder) => holder,
         Err(Judged::Wrong) => {
-            tracing::warn!(%peer, "a wrong token was given at the sign-in");
-            return Err(Problem::new(Code::Unauthorized, "this token is unknown or was revoked")
-                .hint("look whether all of it is there: it begins with lzr_ and has 47 characters"));
+            tracing::warn!(%peer, "sign-in with an invalid token");
+            return Err(Problem::new(Code::Unauthorized, "unknown or revoked token")
+                .hint("check that the token is complete: it starts with lzr_ and has 47 characters"));
         }
         Err(Judged::WrongOnceTooOften { wait_ms }) => {
-            tracing::warn!(%peer, "too many wrong tokens were given at the sign-in, {peer} has to wait");
+            tracing::warn!(%peer, "too many invalid tokens at sign-in: {peer} is rate limited");
             return Err(wait(wait_ms));
         }
         Err(Judged::Locked { wait_ms }) => return Err(wait(wait_ms)),
     };
     if !holder.caller.role.may(Permission::Read) {
         let role = holder.caller.role.name();
-        return Err(Problem::new(
-            Code::Forbidden,
-            format!(
-                "this token is a {role}'s: it reports letters and works on jobs, and may not look at them"
-            ),
-        )
-        .hint("sign in with the token of a viewer, an operator, an approver or an admin"));
+        return Err(Problem::new(Code::Forbidden, format!("the role {role} has no dashboard access"))
+            .hint("use a token with the role viewer, operator, approver or admin"));
     }
     Ok(holder)
 }
@@ -232,7 +228,7 @@ fn refused(app: &App, guest: &Guest, next: &str, problem: &Problem) -> Response 
 async fn leave(State(app): State<Arc<App>>, viewer: Viewer, _: Form) -> Result<Response, Problem> {
     let Some(session) = &viewer.session else { return Ok(Redirect::to("/").into_response()) };
     app.store.end_session(session.hash, actor(&viewer.caller, &viewer.request), app.clock.now()).await?;
-    Ok(left("You are signed out."))
+    Ok(left("Signed out."))
 }
 
 async fn leave_everywhere(State(app): State<Arc<App>>, viewer: Viewer, _: Form) -> Result<Response, Problem> {
@@ -240,8 +236,8 @@ async fn leave_everywhere(State(app): State<Arc<App>>, viewer: Viewer, _: Form) 
     let by = actor(&viewer.caller, &viewer.request);
     let ended = app.store.end_sessions_of(session.token, by, app.clock.now()).await?;
     Ok(left(&match ended {
-        0 | 1 => "You are signed out.".to_owned(),
-        more => format!("You are signed out everywhere: {more} sessions were ended."),
+        0 | 1 => "Signed out.".to_owned(),
+        more => format!("Signed out everywhere: {more} sessions ended."),
     }))
 }
 

@@ -71,7 +71,7 @@ impl Health {
         match (&source.outbox, &source.connection) {
             (Some(outbox), _) => Health::of_outbox(outbox),
             (None, Some(connection)) => Health::of_connection(connection, &source.duties),
-            (None, None) => Health { level: "good", word: "takes letters", why: None },
+            (None, None) => Health { level: "good", word: "ready", why: None },
         }
     }
 
@@ -80,7 +80,7 @@ impl Health {
         if !connection.connected {
             let (level, word) = match connection.last_error {
                 Some(_) => ("bad", "not connected"),
-                None => ("unknown", "not connected yet"),
+                None => ("unknown", "connecting"),
             };
             return Health { level, word, why: connection.last_error.clone() };
         }
@@ -101,17 +101,17 @@ impl Health {
         }
         if !outbox.connected && !outbox.leads {
             // The one that does knows how it stands.
-            let why = "another instance captures from it".to_owned();
-            return Health { level: "info", word: "elsewhere", why: Some(why) };
+            let why = "captured by another instance".to_owned();
+            return Health { level: "info", word: "standby", why: Some(why) };
         }
         if !outbox.connected {
-            return Health { level: "unknown", word: "not connected yet", why: None };
+            return Health { level: "unknown", word: "connecting", why: None };
         }
         match (relay, outbox.vanished) {
-            (Some(problem), _) => Health { level: "warning", word: "relay in trouble", why: Some(problem) },
+            (Some(problem), _) => Health { level: "warning", word: "relay failing", why: Some(problem) },
             (None, vanished @ 1..) => {
-                let why = format!("{} pending letters have lost their rows", grouped(vanished));
-                Health { level: "warning", word: "rows vanished", why: Some(why) }
+                let why = format!("{} pending letters without outbox row", grouped(vanished));
+                Health { level: "warning", word: "missing rows", why: Some(why) }
             }
             (None, 0) => Health { level: "good", word: "connected", why: None },
         }
@@ -190,10 +190,8 @@ async fn put_back(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Re
     let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
     let letter = Ok(Path(form.get("letter").to_owned()));
     match sources::put_back(State(Arc::clone(&app)), caller, request, letter).await {
-        Ok(body) if body.row == "made" => {
-            Ok(done("/sources", "The row stands in its table again, dead as it was."))
-        }
-        Ok(_) => Ok(done("/sources", "A row of that id is there already: nothing was changed.")),
+        Ok(body) if body.row == "made" => Ok(done("/sources", "Row restored.")),
+        Ok(_) => Ok(done("/sources", "Row already exists. Nothing was changed.")),
         Err(problem) => page(&app, &viewer, None, Some(&problem)).await,
     }
 }

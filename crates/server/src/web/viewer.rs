@@ -79,11 +79,7 @@ impl Viewer {
         if self.may(permission) {
             return None;
         }
-        Some(format!(
-            "your role, {}, may not do this: it needs `{}`",
-            self.caller.role.name(),
-            permission.name()
-        ))
+        Some(format!("not allowed for role {}: requires `{}`", self.caller.role.name(), permission.name()))
     }
 }
 
@@ -91,7 +87,7 @@ impl FromRequestParts<Arc<App>> for Viewer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Viewer, Problem> {
-        let lost = || Problem::new(Code::Internal, "the request went past the door");
+        let lost = || Problem::new(Code::Internal, "request without authentication");
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(lost)?;
         let request = parts.extensions.get::<RequestId>().cloned().ok_or_else(lost)?;
         Ok(Viewer {

@@ -69,7 +69,7 @@ fn refused(answer: &Answer, route: &str, status: u16, code: &str) {
     if is_page(route) {
         let text = Browser::text(answer);
         assert_eq!(answer.status, status, "{route}: {text}");
-        assert!(text.contains("may not do this"), "{route}: {text}");
+        assert!(text.contains("not allowed for role"), "{route}: {text}");
     } else if route.starts_with("/ojs/") {
         let body = answer.expect(status);
         assert_eq!(body["error"]["code"], code, "{route}: {body}");

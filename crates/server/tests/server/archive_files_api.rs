@@ -102,7 +102,7 @@ async fn a_file_that_is_damaged_or_missing_is_named_and_spoils_only_its_own_lett
             let problem = rig.test.send(rig.test.request(method, &path, "")).await.problem(502, code);
             assert!(problem["path"].as_str().unwrap().ends_with(&files[at].path), "{problem}");
             assert_eq!(problem["fileId"], files[at].id.to_string());
-            assert!(problem["hint"].as_str().unwrap().contains("from a copy"), "{problem}");
+            assert!(problem["hint"].as_str().unwrap().contains("from a backup"), "{problem}");
         }
     }
     let told = lines(&rig, "/api/v1/archive/verify", &json!({})).await;

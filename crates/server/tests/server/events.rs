@@ -180,7 +180,7 @@ async fn who_comes_back_misses_nothing_and_who_does_not_read_is_dropped() {
         }
     }
     let dropped = dropped.expect("a reason is given");
-    assert!(dropped.data()["reason"].as_str().unwrap().contains("nothing was read"));
+    assert!(dropped.data()["reason"].as_str().unwrap().contains("stalled"));
     assert_eq!(dropped.data()["resumeAfter"].as_u64(), read.last().copied());
     assert_eq!(read, all[..read.len()], "what was queued comes first");
     app.check().await;
@@ -424,7 +424,7 @@ async fn a_stream_does_not_outlive_its_session() {
     let mut stream = Stream { body: answer.into_body(), text: String::new() };
     elsewhere.submit(&app, "/settings", "/sign-out-everywhere", &[]).await;
     let told = stream.next_told().await.unwrap();
-    assert!(told.is("dropped") && told.data()["reason"] == "the session is over", "{told:?}");
+    assert!(told.is("dropped") && told.data()["reason"] == "session expired", "{told:?}");
     assert!(stream.next().await.is_none());
 }
 

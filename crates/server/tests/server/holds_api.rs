@@ -217,17 +217,23 @@ async fn a_bad_wish_is_refused_with_what_is_right() {
         json!({"filter": {"queue": "a"}, "count": 1, "standing": true, "reason": "x"}),
         400,
         "bad_request",
-        "contradict",
+        "conflicts",
     )
     .await;
     refused(
         json!({"all": true, "filter": {"queue": "a"}, "count": 1, "reason": "x"}),
         400,
         "bad_request",
-        "contradict",
+        "conflicts",
     )
     .await;
-    refused(json!({"letterId": letter, "count": 1, "reason": "x"}), 400, "bad_request", "stands alone").await;
+    refused(
+        json!({"letterId": letter, "count": 1, "reason": "x"}),
+        400,
+        "bad_request",
+        "conflicts with filter",
+    )
+    .await;
     refused(json!({"letterId": "x", "reason": "x"}), 400, "bad_id", "letterId").await;
     refused(json!({"letterId": NOBODY, "reason": "x"}), 404, "not_found", NOBODY).await;
     refused(json!({"letterId": letter}), 400, "reason_required", "reason").await;
@@ -246,10 +252,11 @@ async fn a_bad_wish_is_refused_with_what_is_right() {
         json!({"letterId": letter, "reason": "x", "until": "2020-01-01T00:00:00Z"}),
         400,
         "bad_request",
-        "over",
+        "in the past",
     )
     .await;
-    refused(json!({"letterId": letter, "reason": "x", "until": "0s"}), 400, "bad_request", "over").await;
+    refused(json!({"letterId": letter, "reason": "x", "until": "0s"}), 400, "bad_request", "in the past")
+        .await;
     refused(json!({"letterId": letter, "reason": "x", "for": "1d"}), 400, "bad_request", "unknown").await;
     app.post_text(HOLDS, "application/json", "[]").await.problem(400, "bad_json");
     app.get(&format!("{HOLDS}?ended=yes")).await.problem(400, "bad_request");

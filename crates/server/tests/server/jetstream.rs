@@ -333,7 +333,7 @@ async fn the_source_is_shown_with_its_connection_and_topology() {
         assert!(metrics.contains(&format!("{name}{{source=\"nats\"")), "{name} is not in\n{metrics}");
     }
     let page = String::from_utf8(shop.app.get("/sources").await.bytes.to_vec()).unwrap();
-    for part in ["jetstream", "Waiting to be captured", "Bridge"] {
+    for part in ["jetstream", "Backlog", "Bridge"] {
         assert!(page.contains(part), "{part} is not on the page");
     }
     let why = shop.app.post("/api/v1/dead-letters?source=nats", &json!({"eventId": "x"})).await;

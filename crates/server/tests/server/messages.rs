@@ -66,8 +66,8 @@ async fn a_letter_without_a_body_says_so_everywhere() {
     assert!(problem["detail"].as_str().unwrap().contains(GONE), "{problem}");
     assert_eq!(app.get(&format!("{}/body", url(there))).await.status, 200);
     let text = page(&Browser::default(), app, &format!("/letters/{gone}")).await;
-    holds(&text, &["The body is missing", GONE, "unheard-of"]);
-    assert!(!text.contains("The body is empty"), "{text}");
+    holds(&text, &["Body missing", GONE, "unheard-of"]);
+    assert!(!text.contains("Empty body"), "{text}");
 
     let planned = rig.plan(at_once()).await;
     assert_eq!((planned.redrive.total, planned.redrive.refused), (2, 1));

@@ -320,7 +320,7 @@ async fn the_source_is_shown_with_its_connection_and_queues() {
     let told = check["findings"].to_string();
     assert!(told.contains("classic queue invoices dead-letters at most once"), "{told}");
     let page = String::from_utf8(shop.app.get("/sources?check=rabbit").await.bytes.to_vec()).unwrap();
-    for part in ["rabbitmq", "Waiting to be captured", "Dead-letter queues", "billing-dlq", "invoices"] {
+    for part in ["rabbitmq", "Backlog", "Dead-letter queues", "billing-dlq", "invoices"] {
         assert!(page.contains(part), "{part} is not on the page");
     }
     let metrics = String::from_utf8(shop.app.get("/metrics").await.bytes.to_vec()).unwrap();

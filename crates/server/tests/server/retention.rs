@@ -176,12 +176,12 @@ async fn a_dry_run_says_what_would_go_where_to_and_why() {
             "source": "report", "queue": "report", "status": "pending", "reason": "max_age",
             "archived": 1, "deleted": 1, "insideFloor": 1, "planned": 0, "held": 1,
             "oldestAt": "2026-11-15T03:00:00.000Z", "newestAt": "2026-12-25T03:00:00.000Z",
-            "why": "older than P50D; 1 inside the floor of P90D, so archived; 1 beyond the floor of P90D, deleted by policy delete; 1 held: kept",
+            "why": "older than P50D; 1 younger than min_age P90D: archived; 1 older than min_age P90D: deleted by policy delete; 1 held: kept",
         }, {
             "source": "report", "queue": "report", "status": "pending", "reason": "max_count",
             "archived": 1, "deleted": 0, "insideFloor": 1, "planned": 0, "held": 1,
             "oldestAt": "2027-02-14T03:00:00.000Z", "newestAt": "2027-02-14T03:00:00.000Z",
-            "why": "beyond 1 letters, oldest first; 1 inside the floor of P90D, so archived; 1 held: kept",
+            "why": "beyond 1 letters, oldest first; 1 younger than min_age P90D: archived; 1 held: kept",
         }],
     });
     assert_eq!(would, expected);

@@ -38,7 +38,7 @@ async fn all_is_well_on_a_server_that_is_linked_and_quiet() {
 #[tokio::test]
 async fn a_log_that_was_changed_or_has_no_key_is_told() {
     let text = page(&TestApp::new().await, "/alerts").await;
-    assert!(text.contains("Audit log not linked") && text.contains("has no key"), "{text}");
+    assert!(text.contains("Audit log not linked") && text.contains("no audit log key"), "{text}");
     let chain = Chain::new().await;
     chain.damage("update audit set reason = 'another' where position = 3");
     let text = page(&chain.app, "/alerts?check=audit").await;

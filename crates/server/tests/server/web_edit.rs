@@ -50,7 +50,10 @@ async fn a_letter_is_sent_and_sent_changed_after_a_look_at_the_difference() {
     let letter = format!("/letters/{id}");
     receiver.answers(&[422]);
     let sent = browser.submit(&app, &letter, &format!("{letter}/retry"), &[("reason", "again")]).await;
-    holds(&browser.follow(&app, &sent).await, &["Letter sent and refused", "state failed", "state pending"]);
+    holds(
+        &browser.follow(&app, &sent).await,
+        &["Rejected by the destination", "state failed", "state pending"],
+    );
 
     let edit = format!("{letter}/edit");
     holds(
@@ -99,7 +102,7 @@ async fn a_letter_is_sent_and_sent_changed_after_a_look_at_the_difference() {
     holds(
         &text,
         &[
-            "Letter sent: its work is done.",
+            "Delivered and resolved.",
             "state resolved",
             "Edit 1 by local",
             "<span class=\"tag\">edit 1</span>",
@@ -133,8 +136,8 @@ async fn a_masked_body_is_changed_without_being_seen() {
         (DRAFT.replace("\"amount\":10.50", "\"amount\":\"⟦hidden 1⟧\""), "could be read where it stands now"),
         (DRAFT.replace("⟦hidden 1⟧", "x⟦hidden 1⟧"), "has been changed"),
         (DRAFT.replace("{\"amount\"", "\"amount\""), "this is none any more"),
-        (DRAFT.replace("\"⟦hidden 2: •••• 4242⟧\"", "\"•••• 4242\""), "holds a mask"),
-        (DRAFT.replace("⟦hidden 1⟧", "[redacted]"), "holds a mask"),
+        (DRAFT.replace("\"⟦hidden 2: •••• 4242⟧\"", "\"•••• 4242\""), "contains a mask"),
+        (DRAFT.replace("⟦hidden 1⟧", "[redacted]"), "contains a mask"),
     ] {
         let answer = browser.submit(&app, &edit, &edit, &[("body", &typed)]).await;
         let text = Browser::text(&answer);
@@ -164,7 +167,7 @@ async fn a_masked_body_is_changed_without_being_seen() {
     let fields = [("body", changed.as_str()), ("seen", mark.as_str()), ("send", "1")];
     let sent = browser.submit(&app, &edit, &edit, &fields).await;
     let text = browser.follow(&app, &sent).await;
-    assert!(text.contains("Letter sent: its work is done."), "{text}");
+    assert!(text.contains("Delivered and resolved."), "{text}");
     tells_no_secret(&text);
     let expected = String::from_utf8_lossy(BODY)
         .replace("10.50", "12.00")
@@ -221,9 +224,9 @@ async fn a_job_is_changed_and_put_back() {
     let nothing = browser.submit(&app, &edit, &edit, &as_it_is).await;
     assert!(nothing.status == 400 && Browser::text(&nothing).contains("changes nothing"));
     for (field, value, why) in [
-        ("args", "{}", "is no list in JSON"),
-        ("args", "[1],\"queue\":\"x\"", "is no list in JSON"),
-        ("priority", "much", "is no whole number"),
+        ("args", "{}", "is not a JSON array"),
+        ("args", "[1],\"queue\":\"x\"", "is not a JSON array"),
+        ("priority", "much", "is not an integer"),
     ] {
         let fields = as_it_is.map(|(name, was)| (name, if name == field { value } else { was }));
         let answer = browser.submit(&app, &edit, &edit, &fields).await;
@@ -235,7 +238,7 @@ async fn a_job_is_changed_and_put_back() {
     let changed = [("args", args.as_str()), ("queue", "slow"), ("priority", "5"), ("maxAttempts", "3")];
     let seen = Browser::text(&browser.submit(&app, &edit, &edit, &changed).await);
     tells_no_secret(&seen);
-    for part in ["grace", "-Queue: mails", "+Queue: slow", "+Attempts at most: 3"] {
+    for part in ["grace", "-Queue: mails", "+Queue: slow", "+Maximum attempts: 3"] {
         assert!(seen.contains(part), "{part} in {seen}");
     }
     let mark = between(&seen, "name=\"seen\" value=\"", "\"").unwrap();
@@ -249,7 +252,7 @@ async fn a_job_is_changed_and_put_back() {
     let agreed = [&changed[..], &[("seen", mark.as_str()), ("send", "1")]].concat();
     let sent = browser.submit(&app, &edit, &edit, &agreed).await;
     let text = browser.follow(&app, &sent).await;
-    assert!(text.contains("Job put back, changed, into queue slow.") && text.contains("0 of 3"), "{text}");
+    assert!(text.contains("Edited job enqueued in slow.") && text.contains("0 of 3"), "{text}");
     let fetched = fetch(&app, "slow").await;
     assert_eq!(fetched[0]["id"], job.as_str());
     assert_eq!(

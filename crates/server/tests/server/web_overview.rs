@@ -49,11 +49,8 @@ async fn tiles_lead_to_what_they_count() {
             .unwrap_or_else(|| panic!("{href}: {page}"));
         assert!(tile.starts_with(&format!("{count}</b>")) && tile.contains(name), "{tile}");
     }
-    assert!(page.contains("Every one of 2 letters ever captured is accounted for"), "{page}");
-    assert!(
-        page.contains("Open incidents, the most left to do first") && !page.contains("All is well"),
-        "{page}"
-    );
+    assert!(page.contains("2 letters captured, all accounted for"), "{page}");
+    assert!(page.contains("Open incidents, most unresolved first") && !page.contains("All clear"), "{page}");
 }
 
 #[tokio::test]
@@ -62,8 +59,8 @@ async fn all_is_well_when_nothing_waits() {
     let letter = app.report(&entry("a")).await;
     app.post(&format!("/api/v1/dead-letters/{letter}/resolve"), &json!({})).await.expect(200);
     let page = overview(&app).await;
-    assert!(page.contains("All is well") && page.contains("data-mood=\"calm\""), "{page}");
-    assert!(!page.contains("Open incidents, the largest first"), "{page}");
+    assert!(page.contains("All clear") && page.contains("data-mood=\"calm\""), "{page}");
+    assert!(!page.contains("Open incidents, most unresolved first"), "{page}");
 }
 
 #[tokio::test]
@@ -76,9 +73,11 @@ async fn the_chart_has_every_hour_a_name_and_a_table() {
     let page = overview(&app).await;
     let svg = between(&page, "<svg class=\"flow\"", "<figcaption").unwrap();
     assert_eq!(svg.matches("<title>").count(), 48, "{svg}");
-    assert!(svg.contains(
-        "aria-label=\"Letters in and out over the last 48 hours: 3 in, 0 out; most in one hour: 2,"
-    ));
+    assert!(
+        svg.contains(
+            "aria-label=\"Letters in and out over the last 48 hours: 3 in, 0 out; peak per hour: 2,"
+        )
+    );
     assert!(svg.contains(">15 Nov</text>") && svg.contains(">12:00</text>"), "{svg}");
     let table = between(&page, "id=\"flow-table\"", "</details>").unwrap();
     assert_eq!(table.matches("<tr>").count(), 49, "{table}");
@@ -97,7 +96,7 @@ async fn a_running_redrive_is_a_bar() {
     let run = between(&page, "Running redrives", "</section>").unwrap_or_else(|| panic!("{page}"));
     assert!(run.contains(&format!("/redrives/{}", planned["id"].as_str().unwrap())), "{run}");
     assert!(run.contains("class=\"state running\"") && run.contains("0 of 3"), "{run}");
-    assert!(run.contains("aria-label=\"0 of 3 letters done: 0 succeeded"), "{run}");
+    assert!(run.contains("aria-label=\"0 of 3 letters processed: 0 succeeded"), "{run}");
     drive(&app).await;
     assert!(!overview(&app).await.contains("Running redrives"));
 }
@@ -108,9 +107,7 @@ async fn sources_and_their_health_are_there() {
     app.report(&entry("a")).await;
     let page = overview(&app).await;
     let sources = between(&page, "id=\"overview-sources\"", "</section>").unwrap();
-    for part in
-        ["/letters?q=source%3Areport", "/letters?q=source%3Ajobs", "letters are reported to this server"]
-    {
+    for part in ["/letters?q=source%3Areport", "/letters?q=source%3Ajobs", "reports over HTTP"] {
         assert!(sources.contains(part), "{part}: {sources}");
     }
 }

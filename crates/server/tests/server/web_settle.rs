@@ -16,22 +16,19 @@ async fn a_letter_of_which_nobody_knows_is_settled() {
     drive(&app).await;
     let (browser, address) = (Browser::default(), page_of(&planned));
     let page = see(&browser, &app, &address).await;
-    has(
-        &page,
-        &["2 of which nobody knows whether they were sent", "It was not sent", &format!("{}:1:1", ids[0])],
-    );
+    has(&page, &["2 with unknown outcome", "Mark as not sent", &format!("{}:1:1", ids[0])]);
     let settle = async |id: &str, outcome: &str| {
         let action = format!("{address}/letters/{id}/settle");
         browser.submit(&app, FORM, &action, &[("outcome", outcome)]).await
     };
     refused(&settle(&ids[0], "perhaps").await, 400, &["`perhaps` is unknown"]);
     let page = browser.follow(&app, &settle(&ids[0], "unclaim").await).await;
-    has(&page, &["it was not sent, and waits again", "1 of which nobody knows"]);
+    has(&page, &["Marked as not sent. The letter is pending again", "1 with unknown outcome"]);
     let letter = app.get(&format!("/api/v1/dead-letters/{}", ids[0])).await.expect(200);
     assert_eq!(letter["status"], "pending");
     let page = browser.follow(&app, &settle(&ids[1], "sent").await).await;
-    has(&page, &["it was sent", "1 taken for done", "sent, says local"]);
-    refused(&settle(&ids[1], "sent").await, 409, &["is not one of which nobody knows"]);
+    has(&page, &["Marked as sent", "1 assumed successful", "sent, says local"]);
+    refused(&settle(&ids[1], "sent").await, 409, &["does not have an unknown outcome"]);
     app.check().await;
 }
 
@@ -45,14 +42,14 @@ async fn many_of_which_nobody_knows_are_settled_at_once_if_their_number_is_typed
     drive(&app).await;
     let (browser, address) = (Browser::default(), page_of(&planned));
     let page = see(&browser, &app, &address).await;
-    has(&page, &["Settle all 3 at once", "None of 3 was sent", "data-mood=\"busy\""]);
+    has(&page, &["Settle all 3", "Mark 3 as not sent", "data-mood=\"busy\""]);
     let settle = async |fields: &[(&str, &str)]| {
         browser.submit(&app, FORM, &format!("{address}/settle"), fields).await
     };
     refused(
         &settle(&[("outcome", "sent"), ("settled", "2")]).await,
         409,
-        &["there are 3 such letters", "value=\"2\""],
+        &["3 letters have an unknown outcome", "value=\"2\""],
     );
     refused(&settle(&[("outcome", "sent")]).await, 409, &["nothing was settled"]);
     refused(&settle(&[("outcome", "perhaps"), ("settled", "3")]).await, 400, &["`perhaps` is unknown"]);

@@ -101,7 +101,7 @@ async fn a_wrong_token_is_refused_and_nobody_is_signed_in() {
         app.pass(300_000);
         assert_eq!(answer.status, 401);
         let text = Browser::text(&answer);
-        assert!(text.contains("this token is unknown or was revoked"), "{text}");
+        assert!(text.contains("unknown or revoked token"), "{text}");
         assert!(!text.contains(&wrong), "what was typed is not shown again");
         assert!(text.contains("name=\"next\" value=\"/audit\""), "{text}");
         assert_eq!(session_set(&answer), None);
@@ -137,7 +137,7 @@ async fn who_signs_out_is_out_also_with_the_old_cookie() {
     let left = browser.submit(&app, "/", "/sign-out", &[]).await;
     assert_eq!(location(&left), "/sign-in");
     assert_eq!(browser.cookie(SESSION), None);
-    assert!(browser.follow(&app, &left).await.contains("You are signed out."));
+    assert!(browser.follow(&app, &left).await.contains("Signed out."));
     assert_eq!(by_cookie(&app, "/", &cookie).await.status, 303);
 }
 
@@ -150,7 +150,7 @@ async fn signing_out_everywhere_ends_every_session_of_the_token_and_no_other() {
     phone.sign_in(&app, &operator).await;
     hers.sign_in(&app, &admin).await;
     let left = desk.submit(&app, "/settings", "/sign-out-everywhere", &[]).await;
-    assert!(desk.follow(&app, &left).await.contains("2 sessions were ended"));
+    assert!(desk.follow(&app, &left).await.contains("2 sessions ended"));
     assert_eq!(phone.get(&app, "/").await.status, 303);
     assert_eq!(hers.get(&app, "/").await.status, 200);
     phone.sign_in(&app, &operator).await;
@@ -207,12 +207,12 @@ async fn a_producer_is_told_that_pages_are_not_for_programs() {
     let browser = Browser::default();
     let answer = browser.submit(&app, "/sign-in", "/sign-in", &[("token", &producer)]).await;
     assert_eq!(answer.status, 403);
-    assert!(Browser::text(&answer).contains("may not look at them"), "{}", Browser::text(&answer));
+    assert!(Browser::text(&answer).contains("no dashboard access"), "{}", Browser::text(&answer));
     assert_eq!(session_set(&answer), None);
     app.token = Some(producer);
     let page = app.get("/").await;
     assert_eq!(page.status, 403);
-    assert!(Browser::text(&page).contains("the role producer may not do this"));
+    assert!(Browser::text(&page).contains("not allowed for role producer"));
 }
 
 /// Sends the form of the sign-in from an address.
@@ -241,7 +241,7 @@ async fn who_guesses_has_to_wait_and_nobody_else() {
         assert_eq!(locked.status, 429);
         assert_eq!(locked.headers[header::RETRY_AFTER], "60");
         let text = Browser::text(&locked);
-        assert!(text.contains("too many wrong tokens") && text.contains("again in 60 seconds"), "{text}");
+        assert!(text.contains("too many invalid tokens") && text.contains("retry in 60 seconds"), "{text}");
         assert_eq!(session_set(&locked), None);
     }
     assert_eq!(guess(&app, "192.0.2.8", &operator).await.status, 303);
@@ -257,7 +257,7 @@ async fn without_tokens_nobody_signs_in() {
     let browser = Browser::default();
     assert_eq!(location(&browser.get(&app, "/sign-in?next=/audit").await), "/audit");
     let page = Browser::text(&browser.get(&app, "/").await);
-    assert!(page.contains("everyone on this machine may do everything"), "{page}");
+    assert!(page.contains("anyone on this machine has full access"), "{page}");
     assert!(!page.contains("action=\"/sign-out\""));
 }
 
@@ -295,7 +295,7 @@ async fn a_form_is_believed_only_from_the_same_session() {
     for csrf in [before.as_str(), others.as_str(), ""] {
         let refused = browser.post(&app, "/sign-out", &[("csrf", csrf)]).await;
         assert_eq!(refused.status, 403, "{csrf}");
-        assert!(Browser::text(&refused).contains("not from a page of this session"));
+        assert!(Browser::text(&refused).contains("form does not belong to this session"));
     }
     assert_eq!(browser.get(&app, "/").await.status, 200);
 }
@@ -326,7 +326,7 @@ async fn from_another_machine_the_cookie_goes_over_encrypted_lines_only() {
     }
     let refused = ask(Some("http://letters.example")).await;
     assert_eq!(refused.status, 400);
-    assert!(Browser::text(&refused).contains("needs https"));
+    assert!(Browser::text(&refused).contains("requires HTTPS"));
     assert_eq!(session_set(&refused), None);
 }
 
@@ -344,7 +344,7 @@ async fn a_form_that_comes_too_late_is_not_done_and_says_so() {
     let answer = browser.send(&app, request).await;
     assert_eq!(location(&answer), "/sign-in?next=%2Fsettings%3Fa%3Db&lost=1");
     let page = browser.follow(&app, &answer).await;
-    assert!(page.contains("what you sent was not done"), "{page}");
+    assert!(page.contains("the form was not submitted"), "{page}");
 }
 
 #[tokio::test]

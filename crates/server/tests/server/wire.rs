@@ -192,10 +192,10 @@ async fn a_full_store_keeps_nothing_and_says_so() {
     use lazaret_store::failure::{Failure, FailurePoint};
     let app = TestApp::new().await;
     for (failure, code, hint) in [
-        (Failure::DiskFull, "store_full", "nothing of this request was kept"),
-        (Failure::ReadOnly, "store_unavailable", "nothing of this request was kept"),
-        (Failure::Unavailable, "store_unavailable", "it is unknown whether this request took effect"),
-        (Failure::Panic, "store_unavailable", "it is unknown whether this request took effect"),
+        (Failure::DiskFull, "store_full", "nothing was stored"),
+        (Failure::ReadOnly, "store_unavailable", "nothing was stored"),
+        (Failure::Unavailable, "store_unavailable", "it is unknown whether the request took effect"),
+        (Failure::Panic, "store_unavailable", "it is unknown whether the request took effect"),
     ] {
         app.store.failures().plan(FailurePoint::InsertLetter, failure, 1);
         let entry = json!({"eventId": code, "originalEvent": {}});

@@ -17,11 +17,11 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct FilesArgs {
-    /// Files on a page, 1 to 500
+    /// Files per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -52,21 +52,18 @@ fn footer(page: &FilePage, now: Time) -> String {
     let mut lines = Vec::new();
     lines.push(match &page.place {
         Some(place) => format!("place: {place}"),
-        None => "no place for files is configured: letters wait in the store".into(),
+        None => "archive.url is not configured: letters stay in the store".into(),
     });
     lines.push(match (page.waiting.letters, &page.waiting.since) {
-        (0, _) | (_, None) => "nothing waits for a file".into(),
+        (0, _) | (_, None) => "no letters queued for the next file".into(),
         (letters, Some(since)) => {
             let (letters, bytes) = (moment::letters(letters), moment::count(page.waiting.bytes));
-            format!(
-                "{letters} ({bytes} bytes) wait for a file, the first of them since {}",
-                moment::ago(since, now)
-            )
+            format!("{letters} ({bytes} bytes) queued for the next file, oldest {}", moment::ago(since, now))
         }
     });
     if let Some(problem) = &page.problem {
         let since = page.failing_since.as_deref().map(|at| moment::ago(at, now)).unwrap_or_default();
-        lines.push(format!("the last file could not be written ({since}): {problem}"));
+        lines.push(format!("archive writes failing ({since}): {problem}"));
     }
     lines.join("\n")
 }
@@ -123,8 +120,8 @@ mod tests {
         insta::assert_snapshot!("files_80_columns", table(&page.items, now).render(Some(80), Colour::Off));
         insta::assert_snapshot!(footer(&page, now), @"
         place: file:///var/lib/lazaret/archive
-        3 letters (1,234 bytes) wait for a file, the first of them since 1h ago
-        the last file could not be written (30m ago): cannot write
+        3 letters (1,234 bytes) queued for the next file, oldest 1h ago
+        archive writes failing (30m ago): cannot write
         ");
     }
 }

@@ -20,12 +20,11 @@ pub async fn read<T: DeserializeOwned>(
 ) -> anyhow::Result<()> {
     let mut cutter = LineCutter::default();
     while let Some(bytes) = stream.next(PAUSE_MAX).await? {
-        let lines =
-            cutter.take(&bytes).map_err(|_| Failure::failed("the server sends a line without end"))?;
+        let lines = cutter.take(&bytes).map_err(|_| Failure::failed("response line too long"))?;
         for line in lines {
             let text = String::from_utf8_lossy(&line);
-            let read = serde_json::from_str(&text)
-                .map_err(|_| Failure::failed("the server sends a line that is not understood"))?;
+            let read =
+                serde_json::from_str(&text).map_err(|_| Failure::failed("unexpected response line"))?;
             take(read, &text)?;
         }
     }

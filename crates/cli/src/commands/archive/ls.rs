@@ -14,33 +14,33 @@ use crate::output::{Format, Paint, Screen, moment, shell_word};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  lazaret archive ls                            what went, last removed first
+  lazaret archive ls                            last removed first
   lazaret archive ls queue:billing 'type:invoice.*' since:300d
-  lazaret archive ls --deleted                  what people deleted and can have back
-  lazaret archive ls 'body:\"acme corp\"'         opens letters and files, as far as time allows
+  lazaret archive ls --deleted                  manually deleted letters that can be restored
+  lazaret archive ls 'body:\"acme corp\"'         full scan of letters and files, time-limited
   lazaret archive ls --json | jq -r '.items[] | [.id, .archive.removedAt, .archive.reason] | @tsv'
 
-The keys are those of `lazaret ls`; letters of every status are listed.";
+Filter keys as in `lazaret ls`. Includes letters of every status.";
 
 #[derive(Args, Debug)]
 pub struct LsArgs {
-    /// What the letters have to be like, such as queue:billing
+    /// Filter, such as queue:billing
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     filter: Vec<String>,
 
-    /// Only letters that somebody deleted
+    /// Only manually deleted letters
     #[arg(long, conflicts_with = "archived")]
     deleted: bool,
 
-    /// Only letters that a limit pushed out
+    /// Only letters archived by retention
     #[arg(long)]
     archived: bool,
 
-    /// Letters on a page, 1 to 500
+    /// Letters per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -83,14 +83,14 @@ fn footer(args: &LsArgs, page: &ArchivePage) -> String {
     let mut lines = Vec::new();
     if page.items.is_empty() && page.next_cursor.is_none() && args.cursor.is_none() {
         lines.push(match (args.filter.is_empty(), args.deleted) {
-            (true, true) => "nothing that was deleted is kept".to_owned(),
+            (true, true) => "no deleted letters".to_owned(),
             (true, false) => "the archive is empty".to_owned(),
-            (false, _) => format!("no letter of the archive matches {}", args.filter.join(" ")),
+            (false, _) => format!("no archived letters match {}", args.filter.join(" ")),
         });
     }
     if let Some(scan) = page.scan.filter(|scan| scan.letters > 0) {
-        let more = if scan.cut_short { ", and the time ran out" } else { "" };
-        lines.push(format!("opened {}{more}", moment::letters(scan.letters)));
+        let more = if scan.cut_short { ", then timed out" } else { "" };
+        lines.push(format!("full scan: {} read{more}", moment::letters(scan.letters)));
     }
     if let Some(cursor) = &page.next_cursor {
         lines.push(format!("older: {}", next_page(args, cursor)));
@@ -111,11 +111,11 @@ fn next_page(args: &LsArgs, cursor: &str) -> String {
 fn table(letters: &[ArchivedLetter], now: Time) -> Table {
     let mut table = Table::new(vec![
         Column::whole("ID"),
-        Column::whole("WENT"),
-        Column::whole("WHY"),
+        Column::whole("REMOVED"),
+        Column::whole("REASON"),
         Column::cut("BY").left_out(3),
         Column::whole("STATUS").left_out(5),
-        Column::whole("IN").left_out(2),
+        Column::whole("LOCATION").left_out(2),
         Column::cut("QUEUE").left_out(4),
         Column::cut("TYPE"),
         Column::cut("ERROR").left_out(6),

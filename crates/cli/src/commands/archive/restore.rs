@@ -16,37 +16,37 @@ use crate::output::{BAR_OF_LETTERS, Format, Screen, moment};
 pub const EXAMPLES: &str = "\
 Examples:
   lazaret archive restore 019a8b1c-7e00-7000-8000-000000000000 --reason 'needed for case 12'
-  lazaret archive ls queue:billing since:300d                  look first
-  lazaret archive restore --filter 'queue:billing since:300d' --count 412 --reason 'audit'
-  lazaret archive restore --filter 'queue:billing' --deleted --count 3
+  lazaret archive ls queue:billing since:300d                  preview
+  lazaret archive restore --filter 'queue:billing since:300d' --expect 412 --reason 'audit'
+  lazaret archive restore --filter 'queue:billing' --deleted --expect 3
 
-A letter comes back in the state it had, and its retention begins anew. By filter, letters that a limit pushed out are
-meant, or with --deleted those that somebody deleted; at most 10,000 at once. Exit code 1 when one was refused or skipped.";
+Letters are restored in their previous state; the retention period starts again. A filter selects letters archived by
+retention, or with --deleted manually deleted letters; at most 10,000 per call. Exit code 1 if a letter was skipped.";
 
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("letters").required(true).args(["ids", "filter", "all"]))]
 pub struct RestoreArgs {
-    /// The letters, by id
+    /// Letter ids
     #[arg(value_name = "ID", value_parser = LetterId::parse)]
     ids: Vec<LetterId>,
 
-    /// The letters of the archive that match a filter, such as 'queue:billing since:300d'
+    /// Filter of archived letters, such as 'queue:billing since:300d'
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
 
-    /// Every letter of the archive
+    /// All archived letters
     #[arg(long)]
     all: bool,
 
-    /// How many letters that are; when it is another number, nothing is restored
-    #[arg(long, visible_alias = "expect", value_name = "N", conflicts_with = "ids")]
-    count: Option<u64>,
+    /// Expected number of letters; on a mismatch nothing is restored
+    #[arg(long, alias = "count", value_name = "N", conflicts_with = "ids")]
+    expect: Option<u64>,
 
-    /// Those that somebody deleted, not those that a limit pushed out
+    /// Manually deleted letters instead of letters archived by retention
     #[arg(long, conflicts_with = "ids")]
     deleted: bool,
 
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -56,9 +56,9 @@ pub async fn run(args: RestoreArgs, client: &Client, screen: &mut Screen) -> any
     if !args.ids.is_empty() {
         return decide::restore_all(&args.ids, reason, client, screen).await;
     }
-    let Some(count) = args.count else {
-        return Err(Failure::misuse("the number of letters has to be stated")
-            .hint("look at them with `lazaret archive ls`, then pass --count")
+    let Some(count) = args.expect else {
+        return Err(Failure::misuse("--expect required: the number of letters")
+            .hint("preview with `lazaret archive ls`, then pass --expect N")
             .into());
     };
     let mut body = match &args.filter {
@@ -66,8 +66,8 @@ pub async fn run(args: RestoreArgs, client: &Client, screen: &mut Screen) -> any
         Some(text) => {
             let wanted = filter::read(text)?;
             if wanted.is_empty() {
-                return Err(Failure::misuse("the filter is empty and would match the whole archive")
-                    .hint("say --all if that is meant")
+                return Err(Failure::misuse("the filter is empty and matches the whole archive")
+                    .hint("use --all to select all letters")
                     .into());
             }
             json!({ "filter": { "q": wanted.to_string() } })
@@ -94,9 +94,9 @@ pub async fn run(args: RestoreArgs, client: &Client, screen: &mut Screen) -> any
     bar.finish_and_clear();
     read?;
     let Some(end) = end else {
-        let why = problem.unwrap_or_else(|| "the server ended before it was done".into());
-        return Err(Failure::failed(format!("the restore broke off: {why}"))
-            .hint("what came back stays; look with `lazaret archive ls`, and restore the rest")
+        let why = problem.unwrap_or_else(|| "the server closed the connection early".into());
+        return Err(Failure::failed(format!("restore interrupted: {why}"))
+            .hint("restored letters stay restored; list the rest with `lazaret archive ls`")
             .into());
     };
     if screen.format == Format::Json {

@@ -21,27 +21,27 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// The letter
+    /// Letter id
     #[arg(value_parser = LetterId::parse)]
     id: LetterId,
 
-    /// Write the bytes that were captured, and nothing else; exactly unless something in them is masked
+    /// Write only the captured body, byte for byte unless masked
     #[arg(long)]
     body: bool,
 
-    /// The bytes of this life; the last one unless said
+    /// Body of this life; default: the last
     #[arg(long, value_name = "N", requires = "body", value_parser = clap::value_parser!(u32).range(1..))]
     life: Option<u32>,
 
-    /// The payload as it was captured, not indented; with --body to a terminal whatever it holds
+    /// Do not indent the payload; with --body, write control characters to a terminal
     #[arg(long)]
     raw: bool,
 
-    /// Show what is masked too; needs the role approver or admin, and --reason
+    /// Reveal masked values; requires role approver or admin, and --reason
     #[arg(long, requires = "reason")]
     reveal: bool,
 
-    /// Why it is revealed, in 10 characters or more: the audit log keeps it
+    /// Reason for --reveal, at least 10 characters; recorded in the audit log
     #[arg(long, value_name = "TEXT", requires = "reveal")]
     reason: Option<String>,
 }
@@ -52,7 +52,7 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
     let reveal: Vec<(&str, &str)> = reason.map(|reason| ("reveal", reason.as_str())).collect();
     if args.body {
         if screen.format == Format::Json {
-            return Err(Failure::misuse("--body writes bytes, not JSON").hint("leave out --json").into());
+            return Err(Failure::misuse("--body conflicts with --json").hint("remove --json").into());
         }
         let life = args.life.map(|life| life.to_string());
         let life = life.iter().map(|life| ("life", life.as_str()));
@@ -81,14 +81,14 @@ pub async fn run(args: ShowArgs, client: &Client, screen: &mut Screen) -> anyhow
 /// How it came into the archive, below everything else: there it is seen without scrolling.
 fn removed(of: &RemovalOf, screen: &Screen, now: lazaret_core::time::Time) -> String {
     let mut page = Page::new(screen);
-    page.heading("in the archive");
+    page.heading("archived");
     let removal = &of.archive;
     page.inner_field("since", &moment::both(&removal.removed_at, now));
     page.inner_field("by", &removal.removed_by);
     page.inner_field("why", &removal.reason);
     let place = match &removal.file {
         Some(file) => format!("file {}, row {}", file.file_id, file.row),
-        None => "the store, until its file is written".to_owned(),
+        None => "store, not yet in a file".to_owned(),
     };
     page.inner_field("in", &place);
     page.into_text()

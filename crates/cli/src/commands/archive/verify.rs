@@ -14,15 +14,15 @@ use crate::output::{BAR_OF_FILES, Format, Screen, json_text, moment};
 pub const EXAMPLES: &str = "\
 Examples:
   lazaret archive verify
-  lazaret archive verify 019a8b1c-7e00-7000-8000-000000000001      one file, as `lazaret archive files` names it
+  lazaret archive verify 019a8b1c-7e00-7000-8000-000000000001      one file, id from `lazaret archive files`
   lazaret archive verify --json | jq -c 'select(.problem)'
 
-Every file is read and compared with what was written down of it, letter by letter. Exit code 1 when one is missing or
-is not what it was.";
+Compares every file with its recorded hashes, letter by letter. Exit code 1 if a file is missing or
+damaged.";
 
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// One file; all of them unless said
+    /// File id; default: all files
     #[arg(value_name = "FILE", value_parser = FileId::parse)]
     file: Option<FileId>,
 }
@@ -50,8 +50,8 @@ pub async fn run(args: VerifyArgs, client: &Client, screen: &mut Screen) -> anyh
     bar.finish_and_clear();
     read?;
     let Some(end) = end else {
-        let why = problem.unwrap_or_else(|| "the server ended before it was done".into());
-        return Err(Failure::failed(format!("the check broke off: {why}")).into());
+        let why = problem.unwrap_or_else(|| "the server closed the connection early".into());
+        return Err(Failure::failed(format!("verification interrupted: {why}")).into());
     };
     if screen.format == Format::Text {
         tell(&end, screen)?;
@@ -62,16 +62,16 @@ pub async fn run(args: VerifyArgs, client: &Client, screen: &mut Screen) -> anyh
 fn tell(end: &Verified, screen: &mut Screen) -> anyhow::Result<()> {
     let files = if end.files == 1 { "1 file".into() } else { format!("{} files", moment::count(end.files)) };
     if end.damaged.is_empty() {
-        screen.line(&format!("{files} with {}: as they were written", moment::letters(end.letters)))?;
+        screen.line(&format!("{files} with {} verified", moment::letters(end.letters)))?;
         return Ok(());
     }
     let damaged = moment::count(end.damaged.len() as u64);
-    screen.line(&format!("{damaged} of {files} not as written"))?;
+    screen.line(&format!("{damaged} of {files} missing or damaged"))?;
     let mut table = Table::new(vec![Column::cut_to("FILE", 40), Column::cut("PROBLEM")]);
     for file in &end.damaged {
         table.row(vec![file.path.as_str().into(), file.problem.as_str().into()]);
     }
     screen.table(&table)?;
-    screen.note("put them back from a copy: nothing else holds their letters");
+    screen.note("restore them from a backup: their letters exist nowhere else");
     Ok(())
 }

@@ -16,14 +16,14 @@ use crate::output::{Format, Paint, Screen, escape, moment};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  lazaret audit verify && echo untouched
+  lazaret audit verify && echo intact
   lazaret audit verify --json | jq .fault
-  lazaret audit verify --data /var/lib/lazaret      that store, while no server runs on it
+  lazaret audit verify --data /var/lib/lazaret      verify this store offline
 
-Entries are linked by a key that lies outside the database: one that was changed, removed or put in between is found. \
---url names a server to ask; --data, --store or --config name a store to verify without one. With none of them the \
-server on this machine is asked, or the default store if none answers.
-Exit code 1 when the log is not as it was written.";
+Entries form a hash chain with a key outside the database: changed, removed or inserted entries are detected. \
+--url selects a server; --data, --store or --config select a store to verify offline. Default: the server on this \
+machine, or the default store if none is reachable.
+Exit code 1 on a fault.";
 
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
@@ -45,7 +45,7 @@ pub async fn run(
     let (verdict, text) = match asked {
         Some(Ok(answer)) => (answer.read::<AuditVerdict>()?, answer.text()?.to_owned()),
         Some(Err(ClientError::Unreachable { .. })) if target == Target::Default => {
-            screen.note("no server answers");
+            screen.note("no server reachable");
             offline(args.on, screen).await?
         }
         Some(Err(error)) => return Err(error.into()),
@@ -65,9 +65,9 @@ pub async fn run(
 async fn offline(on: StoreArgs, screen: &Screen) -> anyhow::Result<(AuditVerdict, String)> {
     let config = on.load()?;
     if config.store == StoreUrl::Embedded && !config.data.join("lazaret.db").is_file() {
-        let message = format!("there is no store in {}", escape::line(&config.kept_in()));
+        let message = format!("no store in {}", escape::line(&config.kept_in()));
         return Err(Failure::failed(message)
-            .hint("name the server with --url, or its folder with --data")
+            .hint("select a server with --url, or a data folder with --data")
             .into());
     }
     let key = AuditKey::read(&config).map_err(|error| {
@@ -100,15 +100,14 @@ fn as_answered(verdict: &Verdict) -> serde_json::Value {
 
 fn told(verdict: &AuditVerdict) -> String {
     match &verdict.fault {
-        Some(AuditFault { position, detail }) => escape::line(&format!(
-            "the audit log is not as it was written, at entry {}: {detail}",
-            moment::count(*position)
-        )),
-        None if !verdict.intact => "the audit log is not as it was written".to_owned(),
+        Some(AuditFault { position, detail }) => {
+            escape::line(&format!("audit log fault at entry {}: {detail}", moment::count(*position)))
+        }
+        None if !verdict.intact => "audit log fault".to_owned(),
         None => {
             let entries = match verdict.linked {
-                1 => "1 entry is".to_owned(),
-                linked => format!("{} entries are", moment::count(linked)),
+                1 => "1 entry".to_owned(),
+                linked => format!("{} entries", moment::count(linked)),
             };
             let unlinked = match verdict.unlinked {
                 0 => String::new(),
@@ -116,7 +115,7 @@ fn told(verdict: &AuditVerdict) -> String {
                     format!("; {} of {} not linked yet", moment::count(count), moment::count(verdict.entries))
                 }
             };
-            format!("untouched: {entries} as written{unlinked}")
+            format!("intact: {entries} verified{unlinked}")
         }
     }
 }
@@ -133,12 +132,12 @@ mod tests {
     fn a_log_is_untouched_or_it_is_said_where_it_is_not() {
         let clean =
             shown(json!({"intact": true, "entries": 812, "linked": 810, "unlinked": 2, "fault": null}));
-        assert_eq!(clean, "untouched: 810 entries are as written; 2 of 812 not linked yet");
+        assert_eq!(clean, "intact: 810 entries verified; 2 of 812 not linked yet");
         let changed = shown(json!({
             "intact": false, "entries": 812, "linked": 812, "unlinked": 0,
             "fault": {"position": 17, "id": null, "kind": "changed", "detail": "the entry was changed\u{1b}[2J"},
         }));
-        let expected = "the audit log is not as it was written, at entry 17: the entry was changed\\u{1b}[2J";
+        let expected = "audit log fault at entry 17: the entry was changed\\u{1b}[2J";
         assert_eq!(changed, expected);
     }
 }

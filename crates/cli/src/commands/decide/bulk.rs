@@ -47,7 +47,7 @@ pub async fn run(request: Request<'_>, client: &Client, screen: &mut Screen) -> 
         Format::Text => screen.line(&summary(request.action, &operation))?,
     }
     if operation.state == "refused" {
-        return Err(Failure::failed("the server refused the operation: nothing was done").into());
+        return Err(Failure::failed("operation refused: nothing was changed").into());
     }
     if operation.skipped == 0 {
         return Ok(Outcome::Done);
@@ -74,25 +74,23 @@ pub async fn stated(request: &Request<'_>, client: &Client) -> anyhow::Result<u6
 async fn confirmed(request: &Request<'_>, client: &Client) -> anyhow::Result<u64> {
     let (body, which) = match &request.selection {
         Selection::Matching(filter) => (json!({ "q": filter.to_string() }), format!(" matching {filter}")),
-        Selection::All => (json!({}), ", all there are".into()),
+        Selection::All => (json!({}), " (all letters)".into()),
     };
     let count = count(&body, client).await?;
     if count.total_is_at_least {
         let total = moment::count(count.total);
         return Err(Failure::misuse(format!(
-            "{total} letters or more match: too many to count for a question"
+            "at least {total} letters match: too many for an interactive confirmation"
         ))
-        .hint("state the number with --expect; a wrong one changes nothing")
+        .hint("pass the number with --expect N")
         .into());
     }
     if count.total == 0 {
-        return Err(Failure::failed("no letter matches: nothing to do")
-            .hint("lazaret ls shows what matches a filter")
-            .into());
+        return Err(Failure::failed("no matching letters").hint("preview a filter with `lazaret ls`").into());
     }
     let letters = moment::letters(count.total);
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Failure::misuse("the number of letters has to be stated")
+        return Err(Failure::misuse("--expect required: the number of letters")
             .hint(format!("{letters}{which}: pass --expect {}", count.total))
             .into());
     }
@@ -107,12 +105,12 @@ async fn count(body: &Value, client: &Client) -> Result<Count, ClientError> {
 fn ask(question: &str, total: u64) -> anyhow::Result<u64> {
     use io::Write;
     let mut stderr = io::stderr();
-    write!(stderr, "{question} type the number to confirm: ")?;
+    write!(stderr, "{question} Type the number to confirm: ")?;
     stderr.flush()?;
     let mut typed = String::new();
     io::stdin().read_line(&mut typed)?;
     if !is_the_number(&typed, total) {
-        return Err(Failure::failed("not confirmed: nothing was done").into());
+        return Err(Failure::failed("not confirmed: nothing was changed").into());
     }
     Ok(total)
 }
@@ -126,7 +124,7 @@ fn is_the_number(typed: &str, total: u64) -> bool {
 /// Watches an operation until it ends. It goes on without us; that is said, so that leaving is no worry.
 async fn follow(opened: &Operation, client: &Client, screen: &Screen) -> anyhow::Result<Answer> {
     let id = escape::line(&opened.id);
-    screen.note(&format!("operation {id} goes on at the server, watched or not"));
+    screen.note(&format!("operation {id} is running on the server"));
     let bar = screen.bar(opened.total, BAR_OF_LETTERS);
     let mut looks_failed = 0;
     loop {
@@ -137,12 +135,13 @@ async fn follow(opened: &Operation, client: &Client, screen: &Screen) -> anyhow:
                 if looks_failed < LOOKS_FAILED_MAX =>
             {
                 looks_failed += 1;
-                bar.set_message("(the server does not answer)");
+                bar.set_message("(server not reachable)");
                 continue;
             }
             Err(error) => {
                 bar.abandon();
-                return Err(anyhow::Error::from(error).context(format!("lost sight of operation {id}")));
+                return Err(anyhow::Error::from(error)
+                    .context(format!("lost connection while following operation {id}")));
             }
         };
         looks_failed = 0;

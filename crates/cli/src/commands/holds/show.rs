@@ -19,15 +19,15 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// The hold
+    /// Hold id
     #[arg(value_name = "ID", value_parser = HoldId::parse)]
     id: HoldId,
 
-    /// Letters on a page, 1 to 500
+    /// Letters per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page of letters ended
+    /// Cursor of the next page of letters
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -62,7 +62,7 @@ fn page(hold: &HoldRecord, letters: &HeldLetters, screen: &Screen) -> String {
     page.field("placed", &format!("{} by {}", moment::both(&hold.at, now), hold.by));
     match &hold.until {
         Some(until) => page.field("until", &moment::both(until, now)),
-        None => page.field("until", "somebody releases it"),
+        None => page.field("until", "no end"),
     }
     if let Some(at) = &hold.released_at {
         let by = hold.released_by.as_deref().unwrap_or("nobody");

@@ -27,29 +27,29 @@ Examples:
   lazaret incident rca 019a8b1c-7e00-7000-8000-000000000009 | lazaret incident diagnose 019a8b1c-7e00-7000-8000-000000000001 --file -
 
 A file is Markdown with `Category: …`, `## Root cause` and `## Remediation`, or TOML with category, cause and remedy.
-Flags beat the file. Categories: infrastructure (something was away), contract (message and code did not fit), \
-business (a rule said no; an approver decides), poison_pill (it can never succeed).
-An analysis that is written again is a new revision; the old ones stay.";
+Flags override the file. Categories: infrastructure (a dependency was unavailable), contract (message and code do not \
+match), business (rejected by a business rule; requires an approver decision), poison_pill (can never succeed).
+Each save creates a new revision; earlier revisions are kept.";
 
 #[derive(Args, Debug)]
 pub struct DiagnoseArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 
-    /// What kind of failure it is
+    /// RCA category
     #[arg(long, value_parser = Category::ALL.map(Category::name))]
     category: Option<String>,
 
-    /// Why it happened
+    /// Root cause
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 
-    /// What was done about it, or shall be
+    /// Remediation (done or planned)
     #[arg(long, value_name = "TEXT")]
     remedy: Option<String>,
 
-    /// Read the analysis from a file, `-` for stdin
+    /// Read the RCA from a file, `-` for stdin
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -59,8 +59,8 @@ pub async fn run(args: DiagnoseArgs, client: &Client, screen: &mut Screen) -> an
     let by_flags = args.category.is_some() || args.cause.is_some() || args.remedy.is_some();
     if args.file.is_none() && !by_flags {
         if !prompt::can_ask() {
-            return Err(Failure::misuse("the analysis has to be given")
-                .hint("pass --category, --cause and --remedy, or --file FILE; on a terminal an editor is opened")
+            return Err(Failure::misuse("RCA required")
+                .hint("pass --category, --cause and --remedy, or --file FILE")
                 .into());
         }
         return in_editor(&id, client, screen).await;
@@ -90,12 +90,12 @@ async fn in_editor(id: &str, client: &Client, screen: &mut Screen) -> anyhow::Re
         let form = form::read(&draft.text);
         let is_untouched = draft.text == text || form.as_ref().is_ok_and(|form| *form == filled);
         if is_untouched || form.as_ref().is_ok_and(|form| *form == Form::default()) {
-            return Err(Failure::failed("the form was left as it was: nothing was written").into());
+            return Err(Failure::failed("form unchanged: nothing was saved").into());
         }
         let trouble = match form.and_then(check) {
             Ok(form) => match send(id, &form, client, screen).await {
                 Err(error) if error.downcast_ref::<ClientError>().is_some() => {
-                    screen.note(&format!("the form is kept in {}", draft.keep()?.display()));
+                    screen.note(&format!("form saved in {}", draft.keep()?.display()));
                     return Err(error);
                 }
                 sent => return sent,
@@ -104,7 +104,7 @@ async fn in_editor(id: &str, client: &Client, screen: &mut Screen) -> anyhow::Re
         };
         screen.error(&trouble.to_string(), None);
         if !prompt::yes("Open the form again?")? {
-            screen.note(&format!("the form is kept in {}", draft.keep()?.display()));
+            screen.note(&format!("form saved in {}", draft.keep()?.display()));
             return Err(prompt::not_confirmed().into());
         }
         text.clone_from(&draft.text);
@@ -144,13 +144,13 @@ fn check(form: Form) -> Result<Form, Failure> {
     let missing: Vec<&str> =
         parts.iter().filter(|(_, text)| text.trim().is_empty()).map(|(name, _)| *name).collect();
     if !missing.is_empty() {
-        return Err(Failure::misuse(format!("the analysis has no {}", missing.join(" and no ")))
-            .hint("an analysis is --category, --cause and --remedy; see lazaret incident diagnose --help"));
+        return Err(Failure::misuse(format!("RCA has no {}", missing.join(" and no ")))
+            .hint("pass --category, --cause and --remedy; see lazaret incident diagnose --help"));
     }
     if Category::parse(&form.category).is_none() {
         let known = Category::ALL.map(Category::name).join(", ");
-        return Err(Failure::misuse(format!("there is no category `{}`", escape::line(&form.category)))
-            .hint(format!("the categories are {known}")));
+        return Err(Failure::misuse(format!("unknown category `{}`", escape::line(&form.category)))
+            .hint(format!("categories: {known}")));
     }
     Ok(form)
 }
@@ -171,7 +171,7 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     reader.take(max).read_to_string(&mut text).with_context(|| format!("cannot read {name}"))?;
     if text.len() as u64 >= max {
-        return Err(Failure::misuse(format!("{name} is too long for an analysis")).into());
+        return Err(Failure::misuse(format!("{name} is too long for an RCA")).into());
     }
     Ok(text)
 }
@@ -183,11 +183,8 @@ mod tests {
     #[test]
     fn everything_that_is_missing_is_told_at_once() {
         let form = Form { cause: "x".into(), ..Form::default() };
-        assert_eq!(
-            check(form.clone()).unwrap_err().to_string(),
-            "the analysis has no category and no remedy"
-        );
+        assert_eq!(check(form.clone()).unwrap_err().to_string(), "RCA has no category and no remedy");
         let form = Form { category: "weather".into(), remedy: "y".into(), ..form };
-        assert_eq!(check(form).unwrap_err().to_string(), "there is no category `weather`");
+        assert_eq!(check(form).unwrap_err().to_string(), "unknown category `weather`");
     }
 }

@@ -33,7 +33,7 @@ impl Blank<'_> {
         }
         let categories = Category::ALL.map(Category::name).join(", ");
         text.push_str(&format!(
-            "\n  Fill in the three parts. Save an empty form, or leave the editor without saving, to give up.\n  \
+            "\n  Fill in the three sections. Save an empty form, or quit without saving, to cancel.\n  \
              Categories: {categories}\n-->\n\n"
         ));
         let Form { category, cause, remedy } = self.filled;
@@ -65,7 +65,7 @@ fn of_toml(table: toml::Table) -> Result<Form, Failure> {
     }
     let keys: Keys = table.try_into().map_err(|error: toml::de::Error| {
         Failure::misuse(format!("cannot read the form: {}", error.message()))
-            .hint("its keys are category, cause and remedy")
+            .hint("keys: category, cause, remedy")
     })?;
     let trimmed = |text: String| text.trim().to_owned();
     Ok(Form { category: trimmed(keys.category), cause: trimmed(keys.cause), remedy: trimmed(keys.remedy) })
@@ -87,7 +87,7 @@ fn of_markdown(text: &str) -> Result<Form, Failure> {
         let rest = match heading(line) {
             Some((found, rest)) => {
                 if seen.contains(&found) {
-                    return Err(Failure::misuse(format!("the form has two parts `{}`", name(found))));
+                    return Err(Failure::misuse(format!("the form has two sections `{}`", name(found))));
                 }
                 seen.push(found);
                 part = Some(found);
@@ -101,8 +101,8 @@ fn of_markdown(text: &str) -> Result<Form, Failure> {
             Some(Part::Remedy) => &mut form.remedy,
             None if rest.trim().is_empty() => continue,
             None => {
-                return Err(Failure::misuse("cannot read the form: it has text before its first part")
-                    .hint("its parts are `Category: …`, `## Root cause` and `## Remediation`; or TOML with category, cause, remedy"));
+                return Err(Failure::misuse("cannot read the form: text before the first section")
+                    .hint("sections: `Category: …`, `## Root cause` and `## Remediation`; or TOML with category, cause, remedy"));
             }
         };
         target.push_str(rest);
@@ -199,8 +199,8 @@ mod tests {
     fn what_is_no_form_is_said() {
         let error = |text: &str| read(text).unwrap_err().to_string();
         assert!(error("colour = 'red'").contains("colour"), "{}", error("colour = 'red'"));
-        assert!(error("it broke\nCategory: contract").contains("before its first part"));
-        assert!(error("Cause: a\nCause: b").contains("two parts `Root cause`"));
+        assert!(error("it broke\nCategory: contract").contains("before the first section"));
+        assert!(error("Cause: a\nCause: b").contains("two sections `Root cause`"));
         assert_eq!(read("\n<!-- nothing -->\n").unwrap(), Form::default());
         // A word that only begins like a part, or stands without a mark, is text.
         let text = "Cause: a\nremedy\ncauses: b";

@@ -35,9 +35,9 @@ pub fn analysis(page: &mut Page<'_>, rca: Option<&Rca>, fix: Option<&Fix>, now: 
         page.block(&escape::line(&fix.reference));
         let kind = match fix.kind.as_str() {
             "decision" => "decided",
-            _ => "in force since",
+            _ => "effective",
         };
-        let who = format!("{kind} {}, named by {}", moment::both(&fix.fixed_at, now), fix.author);
+        let who = format!("{kind} {}, linked by {}", moment::both(&fix.fixed_at, now), fix.author);
         let who = page.screen.paint(Paint::Dim, &escape::line(&who));
         page.block(&who);
     }
@@ -65,7 +65,7 @@ pub fn redrives(page: &mut Page<'_>, redrives: &[Redrive], now: Time) {
         Column::whole("STATE"),
         Column::number("LETTERS"),
         Column::number("OK"),
-        Column::number("BAD").left_out(2),
+        Column::number("FAILED").left_out(2),
         Column::whole("OPENED").left_out(1),
         Column::cut("BY").left_out(3),
         Column::whole("ID"),
@@ -91,12 +91,12 @@ pub fn timeline(page: &mut Page<'_>, told: &[Told], now: Time) {
     let hidden = told.len().saturating_sub(TIMELINE_SHOWN);
     let title = match hidden {
         0 => "timeline".to_owned(),
-        _ => format!("timeline, the newest {TIMELINE_SHOWN} of {}", told.len()),
+        _ => format!("timeline, newest {TIMELINE_SHOWN} of {}", told.len()),
     };
     page.heading(&title);
     let mut table = Table::new(vec![
         Column::whole("AT"),
-        Column::whole("WHAT"),
+        Column::whole("EVENT"),
         Column::cut("BY").left_out(1),
         Column::cut("TEXT").left_out(2),
     ])

@@ -38,7 +38,7 @@ pub fn page(
     for (at, fingerprint) in rest.fingerprints.iter().enumerate() {
         let which =
             if at == 0 { String::new() } else { format!(" by {}", escape::line(&fingerprint.fingerprint)) };
-        page.heading(&format!("why grouped{which}"));
+        page.heading(&format!("grouping{which}"));
         grouping::parts(&mut page, &fingerprint.parts);
     }
     affected(&mut page, &rest.affected, incident.count);
@@ -53,20 +53,20 @@ pub fn page(
         // What keeps it from being resumed comes first.
         Some(("stopped", id)) => {
             steps.extend(rest.next.as_ref().and_then(|_| next_step(incident, rest)));
-            steps.push((format!("lazaret redrive show {id}"), "the stopped redrive"));
+            steps.push((format!("lazaret redrive show {id}"), "stopped redrive"));
         }
         Some(("paused", id)) => {
             steps.extend(rest.next.as_ref().and_then(|_| next_step(incident, rest)));
-            steps.push((format!("lazaret redrive show {id}"), "the paused redrive"));
+            steps.push((format!("lazaret redrive show {id}"), "paused redrive"));
         }
-        Some((_, id)) => steps.push((format!("lazaret redrive watch {id}"), "the running redrive")),
+        Some((_, id)) => steps.push((format!("lazaret redrive watch {id}"), "running redrive")),
         None => steps.extend(next_step(incident, rest)),
     }
-    steps.extend([(format!("lazaret ls incident:{}", incident.id), "its letters")]);
-    steps.extend(letter.map(|letter| (format!("lazaret show {letter}"), "the newest of them")));
+    steps.extend([(format!("lazaret ls incident:{}", incident.id), "letters of this incident")]);
+    steps.extend(letter.map(|letter| (format!("lazaret show {letter}"), "newest letter")));
     let most_like = rest.similar.first();
     steps.extend(
-        most_like.map(|other| (format!("lazaret incident show {}", other.id), "the one most like it")),
+        most_like.map(|other| (format!("lazaret incident show {}", other.id), "most similar incident")),
     );
     grouping::next_steps(&mut page, &steps);
     page.into_text()
@@ -83,7 +83,7 @@ fn head(page: &mut Page<'_>, incident: &Incident, rest: &IncidentRest, now: Time
     if let Some(other) = &incident.merged_into {
         page.field("merged into", other);
     }
-    let category = incident.category.as_deref().unwrap_or("not known; only a person can tell");
+    let category = incident.category.as_deref().unwrap_or("unknown");
     page.field("category", category);
     page.field("class", &incident.class);
     page.field("type", &incident.letter_type);
@@ -128,12 +128,12 @@ fn affected(page: &mut Page<'_>, affected: &Affected, letters: u64) {
         return;
     }
     let over = match affected.over < letters {
-        true => format!(", over the newest {}", moment::letters(affected.over)),
+        true => format!(", newest {}", moment::letters(affected.over)),
         false => String::new(),
     };
     page.heading(&format!("affected{over}"));
     let mut table = Table::new(vec![
-        Column::whole("WHAT"),
+        Column::whole("FIELD"),
         Column::number("LETTERS"),
         Column::whole("SHARE").left_out(1),
         Column::cut("VALUE"),
@@ -174,7 +174,7 @@ fn more(values: &[ValueCount], over: u64) -> Option<String> {
         // Some of these letters may have no value at all.
         false => {
             let rest = moment::letters(over.saturating_sub(sum(shown)));
-            format!("… and more: {rest} with other values or none")
+            format!("… and more: {rest} with other or no values")
         }
     })
 }
@@ -190,11 +190,11 @@ fn series(page: &mut Page<'_>, series: &Series) {
     let width = page.screen.width().unwrap_or(CHART_COLUMNS).saturating_sub(INDENT).min(CHART_COLUMNS_MAX);
     let columns = Columns::of(&steps, usize::from(width));
     let each = match (columns.steps_each, step) {
-        (1, step) => format!("one {}", step.name()),
+        (1, step) => step.name().to_owned(),
         (n, step) => format!("{n} {}s", step.name()),
     };
     let largest = moment::count(columns.largest());
-    page.heading(&format!("deaths, each column {each}, at most {largest}"));
+    page.heading(&format!("letters per {each}, peak {largest}"));
     // With no death at all only the line itself is drawn.
     let height = if columns.largest() == 0 { 1 } else { CHART_ROWS };
     for row in columns.rows(height) {
@@ -217,7 +217,7 @@ fn similar(page: &mut Page<'_>, similar: &[Similar], now: Time) {
     }
     page.heading("similar incidents");
     let mut table = Table::new(vec![
-        Column::number("LIKE"),
+        Column::number("SIMILAR"),
         Column::whole("STATE").left_out(1),
         Column::number("LETTERS"),
         Column::whole("SEEN").left_out(2),
@@ -266,10 +266,10 @@ mod tests {
     #[test]
     fn a_redrive_is_named_by_its_state() {
         for (state, command, purpose) in [
-            ("running", "watch", "the running redrive"),
-            ("verifying", "watch", "the running redrive"),
-            ("paused", "show", "the paused redrive"),
-            ("stopped", "show", "the stopped redrive"),
+            ("running", "watch", "running redrive"),
+            ("verifying", "watch", "running redrive"),
+            ("paused", "show", "paused redrive"),
+            ("stopped", "show", "stopped redrive"),
         ] {
             let text = include_str!("incident.json")
                 .replace("\"state\": \"running\"", &format!("\"state\": \"{state}\""))
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!([more(&[], 100), more(&[9; 5], 100)], [None, None]);
         assert_eq!(more(&[9; 9], 100).as_deref(), Some("… and 4 more"));
         assert_eq!(more(&[10; 10], 100).as_deref(), Some("… and 5 more"));
-        let others = "… and more: 9,955 letters with other values or none";
+        let others = "… and more: 9,955 letters with other or no values";
         assert_eq!(more(&[9; 10], 10_000).as_deref(), Some(others));
     }
 

@@ -16,25 +16,25 @@ Examples:
   lazaret incident fix 019a8b1c-7e00-7000-8000-000000000001 --ref 'deploy 2026-11-15.3' --at 20m
   lazaret incident fix 019a8b1c-7e00-7000-8000-000000000001 --decision --ref 'minutes of 2026-11-14, item 3'
 
-Letters that died before that time may then be put back: lazaret redrive plan --incident ID. One that dies after it \
-says that it was not the fix: the incident is regressed and needs a new analysis.
-A business error needs --decision, by someone whose role may approve.";
+Letters that died before that time can then be redriven: lazaret redrive plan --incident ID. A letter that dies later \
+disproves the fix: the incident regresses and requires a new RCA revision.
+A business error requires --decision by an approver.";
 
 #[derive(Args, Debug)]
 pub struct FixArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 
-    /// The pull request, commit or deployment; for a decision, where it is written down
+    /// Pull request, commit, deployment or decision record
     #[arg(long = "ref", value_name = "TEXT")]
     reference: String,
 
-    /// Since when it is in force: a time, or how long ago, such as 20m; now unless said
+    /// Effective since: a time, or a duration such as 20m; default: now
     #[arg(long, value_name = "WHEN")]
     at: Option<String>,
 
-    /// It is the decision of an approver and no change of code
+    /// Approver decision instead of a code change
     #[arg(long)]
     decision: bool,
 }
@@ -43,15 +43,15 @@ pub const EXAMPLES_CLOSE: &str = "\
 Examples:
   lazaret incident close 019a8b1c-7e00-7000-8000-000000000001 --reason 'same as 4711'
 
-An incident closes by itself with its last letter; by hand it can be closed once none of its letters waits.";
+An incident closes automatically when its last letter is resolved or discarded.";
 
 #[derive(Args, Debug)]
 pub struct CloseArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 
-    /// Why, for the timeline
+    /// Reason, shown in the timeline
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -59,22 +59,22 @@ pub struct CloseArgs {
 pub const EXAMPLES_ASSIGN: &str = "\
 Examples:
   lazaret incident assign 019a8b1c-7e00-7000-8000-000000000001 anna
-  lazaret incident assign 019a8b1c-7e00-7000-8000-000000000001 --nobody";
+  lazaret incident assign 019a8b1c-7e00-7000-8000-000000000001 --unassign";
 
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("to").required(true).args(["who", "nobody"]))]
+#[command(group = ArgGroup::new("to").required(true).args(["who", "unassign"]))]
 pub struct AssignArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 
-    /// Who looks after it
+    /// Assignee
     #[arg(value_name = "WHO")]
     who: Option<String>,
 
-    /// Nobody does any more
-    #[arg(long)]
-    nobody: bool,
+    /// Remove the assignee
+    #[arg(long, alias = "nobody")]
+    unassign: bool,
 }
 
 pub const EXAMPLES_NOTE: &str = "\
@@ -83,11 +83,11 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct NoteArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 
-    /// What others should know
+    /// Text of the note
     #[arg(value_name = "TEXT")]
     text: String,
 }
@@ -97,12 +97,11 @@ Examples:
   lazaret incident rca 019a8b1c-7e00-7000-8000-000000000001
   lazaret incident rca 019a8b1c-7e00-7000-8000-000000000001 > docs/incidents/2026-11-15.md
 
-Prints Markdown: date, count, error, root cause, fix and redrive date. With --json the analysis, its revisions and \
-fixes.";
+Prints Markdown: date, count, error, root cause, fix and redrive date. With --json: RCA, revisions and fixes.";
 
 #[derive(Args, Debug)]
 pub struct RcaArgs {
-    /// The incident
+    /// Incident id
     #[arg(value_parser = IncidentId::parse)]
     id: IncidentId,
 }
@@ -114,7 +113,7 @@ pub async fn fix(args: FixArgs, client: &Client, screen: &mut Screen) -> anyhow:
     if let Some(at) = &args.at {
         body["fixedAt"] = filter::moment(at, moment::now())?.to_string().into();
     }
-    told(Step { id: &id, what: "fix", past: "fix named" }, &body, client, screen).await
+    told(Step { id: &id, what: "fix", past: "fix linked" }, &body, client, screen).await
 }
 
 pub async fn close(args: CloseArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
@@ -126,11 +125,11 @@ pub async fn close(args: CloseArgs, client: &Client, screen: &mut Screen) -> any
 pub async fn assign(args: AssignArgs, client: &Client, screen: &mut Screen) -> anyhow::Result<Outcome> {
     let id = args.id.to_string();
     if args.who.as_ref().is_some_and(|who| who.trim().is_empty()) {
-        return Err(Failure::misuse("who shall look after it?").hint("say --nobody to assign nobody").into());
+        return Err(Failure::misuse("assignee required").hint("pass a name, or --unassign").into());
     }
     let past = match &args.who {
         Some(who) => format!("assigned to {}", escape::line(who)),
-        None => "assigned to nobody".to_owned(),
+        None => "unassigned".to_owned(),
     };
     let body = json!({ "assignee": args.who });
     told(Step { id: &id, what: "assign", past: &past }, &body, client, screen).await

@@ -36,9 +36,9 @@ impl Query {
         for word in &args.filter {
             if word.strip_prefix('-').is_some_and(|rest| key_of(rest).is_some()) {
                 return Err(Failure::misuse(format!(
-                    "cannot read the filter: incidents cannot exclude, as `{word}` does"
+                    "cannot read the filter: exclusion `{word}` is not supported for incidents"
                 ))
-                .hint("name the states that are wanted: state:open,diagnosed"));
+                .hint("list the states instead: state:open,diagnosed"));
             }
             match key_of(word) {
                 Some((key, value)) => query.say(key, unquoted(value))?,
@@ -52,7 +52,7 @@ impl Query {
             query.since = Some(filter::moment(since, now)?.to_string());
         }
         if args.all && !query.states.is_empty() {
-            return Err(Failure::misuse("--all and a state exclude each other").hint("leave one of them out"));
+            return Err(Failure::misuse("--all conflicts with a state").hint("remove one of them"));
         }
         query.sent_states = match query.states.is_empty() {
             true if args.all => String::new(),
@@ -82,8 +82,8 @@ impl Query {
             "error" => once(&mut self.error_type, key, value),
             "text" => once(&mut self.text, key, value),
             "since" => once(&mut self.since, key, value),
-            _ => Err(Failure::misuse(format!("cannot read the filter: incidents have no key `{key}`"))
-                .hint("keys are state, type, error, class, text and since; quote a word that has a colon: '\"a:b\"'")),
+            _ => Err(Failure::misuse(format!("cannot read the filter: unknown key `{key}`"))
+                .hint("keys: state, type, error, class, text, since; quote a word with a colon: '\"a:b\"'")),
         }
     }
 
@@ -145,7 +145,7 @@ fn unquoted(word: &str) -> &str {
 
 fn once(slot: &mut Option<String>, key: &str, value: &str) -> Result<(), Failure> {
     match slot {
-        Some(_) => Err(Failure::misuse(format!("{key} is said twice")).hint("incidents take one of it")),
+        Some(_) => Err(Failure::misuse(format!("{key} given twice")).hint("pass it once")),
         None => {
             *slot = Some(value.to_owned());
             Ok(())
@@ -154,7 +154,7 @@ fn once(slot: &mut Option<String>, key: &str, value: &str) -> Result<(), Failure
 }
 
 fn unknown(key: &str, value: &str, known: &[&str]) -> Failure {
-    Failure::misuse(format!("`{value}` is not a {key}")).hint(format!("known are {}", known.join(", ")))
+    Failure::misuse(format!("`{value}` is not a {key}")).hint(format!("use one of {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -210,13 +210,13 @@ mod tests {
     #[test]
     fn a_mistake_is_told_before_anything_is_sent() {
         let mistakes = [
-            (&["queue:a"][..], "cannot read the filter: incidents have no key `queue`"),
+            (&["queue:a"][..], "cannot read the filter: unknown key `queue`"),
             (&["state:lost"], "`lost` is not a state"),
             (&["class:x"], "`x` is not a class"),
-            (&["type:a", "--type", "b"], "type is said twice"),
+            (&["type:a", "--type", "b"], "type given twice"),
             (&["--since", "yesterday"], "cannot read the time `yesterday`"),
-            (&["--", "-state:closed"], "cannot read the filter: incidents cannot exclude"),
-            (&["--all", "state:open"], "--all and a state exclude each other"),
+            (&["--", "-state:closed"], "cannot read the filter: exclusion"),
+            (&["--all", "state:open"], "--all conflicts with a state"),
         ];
         for (words, told) in mistakes {
             assert!(asked(words).unwrap_err().starts_with(told), "{words:?}: {:?}", asked(words));

@@ -16,34 +16,34 @@ Examples:
   lazaret jobs ls
   lazaret jobs ls --queue mails --state retryable
   lazaret jobs ls --type 'invoice.*' --limit 100
-  lazaret jobs ls --worker mailer-1                  what a worker holds
+  lazaret jobs ls --worker mailer-1                  active jobs of a worker
   lazaret jobs ls --state available --json | jq -r '.items[].id'";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct JobsLsArgs {
-    /// Jobs of this queue
+    /// Queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Jobs in this state
+    /// State
     #[arg(long, value_parser = JobState::ALL.map(JobState::name))]
     state: Option<String>,
 
-    /// Jobs of this type; * matches anything
+    /// Job type; * is a wildcard
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
 
-    /// Jobs that this worker holds
+    /// Active jobs of this worker
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
 
-    /// Jobs on a page, 1 to 100
+    /// Jobs per page, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 50,
         value_parser = clap::value_parser!(u16).range(1..=limits::OJS_ADMIN_ROWS_MAX as i64))]
     limit: u16,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -101,7 +101,7 @@ fn table(jobs: &[Job], now: Time) -> Table {
         Column::whole("STATE"),
         Column::cut("QUEUE").left_out(3),
         Column::cut("TYPE"),
-        Column::number("RUNS").left_out(2),
+        Column::number("ATTEMPTS").left_out(2),
         Column::whole("CREATED").left_out(4),
         Column::cut("ERROR").left_out(1),
     ]);

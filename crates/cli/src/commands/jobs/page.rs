@@ -29,7 +29,7 @@ pub fn page(job: &Job, letter: Option<&LetterSummary>, screen: &Screen, now: Tim
         dead_letter(&mut page, letter);
     }
     if ["scheduled", "available", "pending", "active", "retryable"].contains(&job.state.as_str()) {
-        page.heading("what you can do");
+        page.heading("actions");
         page.block(&format!("lazaret jobs cancel {}", escape::line(&job.id)));
     }
     page.into_text()
@@ -45,7 +45,7 @@ fn head(page: &mut Page<'_>, job: &Job, now: Time) {
     page.plain("state", &state);
     page.field("type", &job.job_type);
     page.field("queue", &job.queue);
-    page.field("runs", &runs(job));
+    page.field("attempts", &runs(job));
     if job.priority != 0 {
         page.field("priority", &job.priority.to_string());
     }
@@ -54,8 +54,8 @@ fn head(page: &mut Page<'_>, job: &Job, now: Time) {
         ("scheduled", job.scheduled_at.as_ref()),
         ("expires", job.expires_at.as_ref()),
         ("started", job.started_at.as_ref()),
-        ("put back", job.re_enqueued_at.as_ref()),
-        ("next run", job.next_attempt_at.as_ref()),
+        ("re-enqueued", job.re_enqueued_at.as_ref()),
+        ("next attempt", job.next_attempt_at.as_ref()),
         ("completed", job.completed_at.as_ref().filter(|_| job.state == "completed")),
         ("cancelled", job.cancelled_at.as_ref()),
         ("discarded", job.discarded_at.as_ref()),
@@ -71,10 +71,10 @@ fn errors(page: &mut Page<'_>, errors: &[JobError], now: Time) {
     if errors.is_empty() {
         return;
     }
-    page.heading(&format!("failed runs ({})", errors.len()));
+    page.heading(&format!("failed attempts ({})", errors.len()));
     for (at, error) in errors.iter().enumerate() {
         let when = error.occurred_at.as_ref().map_or(String::new(), |at| moment::both(at, now));
-        page.block(&escape::line(&format!("{}. {when}, run {}", at + 1, error.attempt)));
+        page.block(&escape::line(&format!("{}. {when}, attempt {}", at + 1, error.attempt)));
         let code = error.code.as_ref().filter(|code| **code != error.error_type);
         let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
         page.block(&format!(
@@ -83,13 +83,13 @@ fn errors(page: &mut Page<'_>, errors: &[JobError], now: Time) {
         ));
     }
     let Some(last) = errors.last().filter(|error| !error.backtrace.is_empty()) else { return };
-    page.heading("backtrace of the last one");
+    page.heading("last stack trace");
     for frame in last.backtrace.iter().take(FRAMES_SHOWN) {
         page.block(&escape::lines(frame));
     }
     let more = last.backtrace.len().saturating_sub(FRAMES_SHOWN);
     if more > 0 {
-        page.block(&format!("… and {more} more; --json has them"));
+        page.block(&format!("… and {more} more; see --json"));
     }
 }
 

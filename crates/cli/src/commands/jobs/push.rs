@@ -25,52 +25,52 @@ Examples:
   lazaret jobs push invoice.make '[4711]' --retry-json '{\"max_attempts\": 5, \"initial_interval\": \"PT10S\"}'
   jq -c '[.order]' order.json | lazaret jobs push order.ship - --meta tenant_id=acme
 
-Without --dead-letter a job that is out of attempts is dropped, as the Open Job Spec says.";
+Without --dead-letter a job without attempts left is dropped, as defined by the Open Job Spec.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct PushArgs {
-    /// What is to be done, such as mail.send
+    /// Job type, such as mail.send
     #[arg(value_name = "TYPE")]
     job_type: String,
 
-    /// The arguments as a JSON array; - reads them from stdin
+    /// Arguments as a JSON array; `-` for stdin
     #[arg(value_name = "ARGS_JSON", default_value = "[]")]
     args: String,
 
-    /// The queue
+    /// Queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
 
-    /// Before others of its queue, -100 to 100
+    /// Priority within the queue, -100 to 100
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i64>,
 
-    /// When it may run: after a while such as 10m, or at a time such as 2026-12-24T18:00:00Z
+    /// Earliest start: a delay such as 10m, or a time such as 2026-12-24T18:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     delay: Option<String>,
 
-    /// From when on it must not run any more, written in the same way
+    /// Expiry: a duration such as 2h, or a time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     expires: Option<String>,
 
-    /// The retry policy as a JSON object
+    /// Retry policy as a JSON object
     #[arg(long, value_name = "JSON", value_parser = object)]
     retry_json: Option<Map<String, Value>>,
 
-    /// How often it is run at most
+    /// Maximum attempts
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
 
-    /// Keep it as a dead letter when it is out of attempts
+    /// Keep the job as a dead letter when no attempts are left
     #[arg(long)]
     dead_letter: bool,
 
-    /// A text that goes with it, such as tenant_id=acme; may be given more than once
+    /// Metadata, such as tenant_id=acme; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     meta: Vec<(String, String)>,
 
-    /// Its id, a UUID of version 7; the server makes one unless it is given
+    /// Job id (UUID version 7); default: generated
     #[arg(long, value_parser = JobId::parse)]
     id: Option<JobId>,
 }
@@ -113,19 +113,19 @@ fn read_stdin() -> anyhow::Result<String> {
     let cannot = "cannot read the arguments from stdin";
     std::io::stdin().take(max as u64 + 1).read_to_end(&mut bytes).context(cannot)?;
     if bytes.len() > max {
-        return Err(Failure::failed(format!("the arguments are larger than the {max} bytes of a job"))
-            .hint("keep the payload elsewhere and pass a reference to it")
+        return Err(Failure::failed(format!("arguments exceed the maximum of {max} bytes"))
+            .hint("store the payload elsewhere and pass a reference")
             .into());
     }
     String::from_utf8(bytes).context(cannot)
 }
 
 fn body(args: &PushArgs, json: &str) -> Result<String, Failure> {
-    let hint = "write them like '[\"a@example.com\", 3]'; the quotes keep the shell out";
+    let hint = "use a quoted JSON array: '[\"a@example.com\", 3]'";
     let raw: &RawValue = serde_json::from_str(json)
         .map_err(|error| Failure::misuse(format!("the arguments are not JSON: {error}")).hint(hint))?;
     if !raw.get().starts_with('[') {
-        return Err(Failure::misuse("the arguments have to be a JSON array").hint(hint));
+        return Err(Failure::misuse("arguments must be a JSON array").hint(hint));
     }
     let mut options = Map::new();
     let texts = [("queue", &args.queue), ("delay_until", &args.delay), ("expires_at", &args.expires)];
@@ -176,7 +176,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        Some(_) | None => Err("write it like tenant_id=acme".to_owned()),
+        Some(_) | None => Err("use key=value, such as tenant_id=acme".to_owned()),
     }
 }
 

@@ -15,10 +15,10 @@ pub fn footer(args: &LsArgs, wanted: &Filter, page: &Page) -> String {
     let index = page.body_index.as_ref().filter(|index| index.state == "off" || index.behind > 0);
     lines.extend(index.map(|index| format!("body index: {}", progress::body_index(index))));
     if cut_short {
-        lines.push("the time ran out before all of them were looked into".into());
+        lines.push("timed out before all letters were scanned".into());
     }
     if let Some(cursor) = &page.next_cursor {
-        let name = if cut_short { "go on" } else { "next page" };
+        let name = if cut_short { "continue" } else { "next page" };
         lines.push(format!("{name}: {}", next_page(args, cursor)));
     }
     lines.join("\n")
@@ -31,7 +31,7 @@ fn found(args: &LsArgs, wanted: &Filter, page: &Page) -> String {
     }
     if page.items.is_empty() && args.cursor.is_none() {
         return if wanted.is_empty() {
-            "no letters: nothing has died yet".into()
+            "no letters yet".into()
         } else {
             format!("no letters match {wanted}")
         };
@@ -43,7 +43,7 @@ fn found(args: &LsArgs, wanted: &Filter, page: &Page) -> String {
 
 /// What a search cost that no index could answer; nothing if the index knew that there was nothing to look into.
 pub fn looked_into(scan: Scan) -> Option<String> {
-    (scan.letters > 0).then(|| format!("looked into {} one by one", moment::letters(scan.letters)))
+    (scan.letters > 0).then(|| format!("full scan: {} read", moment::letters(scan.letters)))
 }
 
 /// The command that shows the next page.
@@ -93,15 +93,15 @@ mod tests {
         let cut = Page { scan, body_index, items: Vec::new(), ..page(0, Some("AbC-_")) };
         insta::assert_snapshot!(footer(&args, &wanted, &cut), @"
         no letters found yet · queue:billing
-        looked into 12,000 letters one by one
-        body index: ██████████████████ 9,000 bodies, 3,000 to go, the oldest waits for 1.2 s
-        the time ran out before all of them were looked into
-        go on: lazaret ls queue:billing --cursor AbC-_
+        full scan: 12,000 letters read
+        body index: ██████████████████ 9,000 bodies, 3,000 to go, oldest 1.2 s behind
+        timed out before all letters were scanned
+        continue: lazaret ls queue:billing --cursor AbC-_
         ");
         let whole = Page { scan: Some(Scan { letters: 1, cut_short: false }), ..page(1, None) };
         insta::assert_snapshot!(footer(&args, &wanted, &whole), @"
         1 of 1 letter · queue:billing
-        looked into 1 letter one by one
+        full scan: 1 letter read
         ");
     }
 
@@ -110,6 +110,6 @@ mod tests {
         let none = Page { items: Vec::new(), ..page(0, None) };
         let filter = filter::read("queue:a").unwrap();
         assert_eq!(footer(&args(&[]), &filter, &none), "no letters match queue:a");
-        assert_eq!(footer(&args(&[]), &Filter::default(), &none), "no letters: nothing has died yet");
+        assert_eq!(footer(&args(&[]), &Filter::default(), &none), "no letters yet");
     }
 }

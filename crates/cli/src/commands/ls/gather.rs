@@ -46,7 +46,7 @@ pub async fn gather(
         let looked_at = gathered.page.scan.map_or(0, |scan| scan.letters);
         bar.set_position(looked_at);
         let found = moment::count(gathered.page.items.len() as u64);
-        bar.set_message(format!("looked into, {found} found; Ctrl-C shows them"));
+        bar.set_message(format!("scanned, {found} found; Ctrl-C shows them"));
         let wanted = limit - gathered.page.items.len();
         let fetched = tokio::select! {
             biased;

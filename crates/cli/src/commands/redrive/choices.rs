@@ -14,27 +14,27 @@ use crate::output::{escape, moment};
 /// Which letters, beside the words of a filter.
 #[derive(Args, Debug)]
 pub struct Which {
-    /// Letters of this incident; may be narrowed by a filter
+    /// Letters of this incident; can be combined with a filter
     #[arg(long, value_name = "ID", value_parser = IncidentId::parse)]
     pub incident: Option<IncidentId>,
 
-    /// This letter; may be repeated
+    /// Letter id; repeatable
     #[arg(long, value_name = "ID", value_parser = LetterId::parse, conflicts_with_all = ["incident", "all"])]
     pub letter: Vec<LetterId>,
 
-    /// Every pending letter there is; needs --expect
+    /// All pending letters; requires --expect
     #[arg(long, requires = "expect", conflicts_with = "incident")]
     pub all: bool,
 
-    /// How many letters match; when it is another number, there is no plan
-    #[arg(long, value_name = "N")]
+    /// Expected number of letters; on a mismatch nothing is planned or started
+    #[arg(long, alias = "count", value_name = "N")]
     pub expect: Option<u64>,
 
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 
-    /// Which letters go first, where their order keys leave the choice
+    /// Sort order; letters of one order key always stay in order
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true, value_parser = order)]
     pub order: Option<Order>,
 }
@@ -42,27 +42,27 @@ pub struct Which {
 /// How they go. What is not said is as the server has it: 100 a minute (jobs: no limit), five first.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Letters a minute, `critical` for 1,000, or `unlimited`
-    #[arg(long, value_name = "PACE", value_parser = pace)]
+    /// Rate: letters per minute, `critical` (1,000), or `unlimited`
+    #[arg(long, value_name = "RATE", value_parser = pace)]
     pub pace: Option<Pace>,
 
-    /// Letters that go first and alone until they are known to have succeeded; 0 for none
+    /// Canaries: letters sent first; the rest start once they succeed; 0 for none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(limits::CANARY_LETTERS_MAX)))]
     pub canary: Option<u32>,
 
-    /// A first letter that does not die again for a while counts as a success
+    /// Count a canary as successful after the quiet window
     #[arg(long)]
     pub canary_assumed: bool,
 
-    /// Letters claimed at once
+    /// Batch size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REDRIVE_BATCH_MAX)))]
     pub batch: Option<u32>,
 
-    /// Letters on their way at once
+    /// Concurrency: letters in flight
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REDRIVE_CONCURRENCY_MAX)))]
     pub concurrency: Option<u32>,
 
-    /// Stop by itself when more than so many percent of the last letters fail
+    /// Failure threshold in percent; the redrive stops above it
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub stop_percent: Option<u32>,
 }
@@ -102,7 +102,7 @@ pub fn pace(text: &str) -> Result<Pace, String> {
     match number.parse() {
         Ok(rate @ 1..=limits::PACE_PER_MINUTE_MAX) => Ok(Pace::PerMinute(rate)),
         Ok(_) | Err(_) => Err(format!(
-            "write letters a minute, 1 to {}, or `critical` (1,000) or `unlimited`",
+            "use letters per minute, 1 to {}, `critical` (1,000) or `unlimited`",
             moment::count(u64::from(limits::PACE_PER_MINUTE_MAX))
         )),
     }
@@ -118,7 +118,7 @@ fn order(text: &str) -> Result<Order, String> {
         Some(by) => Ok(Order { by, direction }),
         None => {
             let names = OrderBy::ALL.map(OrderBy::name).join(", ");
-            Err(format!("write one of {names}; with a hyphen before it the other way round"))
+            Err(format!("use one of {names}; prefix with a hyphen for descending order"))
         }
     }
 }
@@ -133,12 +133,12 @@ impl Which {
         let mut body = json!({});
         if !self.letter.is_empty() {
             if !words.is_empty() {
-                return Err(Failure::misuse("letters are named by --letter or by a filter, not by both"));
+                return Err(Failure::misuse("--letter conflicts with a filter"));
             }
             body["letters"] = self.letter.iter().map(ToString::to_string).collect();
         } else if self.all {
             if !words.is_empty() {
-                return Err(Failure::misuse("--all is every letter, and a filter is not"));
+                return Err(Failure::misuse("--all conflicts with a filter"));
             }
             body["all"] = true.into();
         } else {
@@ -146,8 +146,8 @@ impl Which {
             let typed: Vec<&str> = incident.iter().chain(words).map(String::as_str).collect();
             let wanted = filter::read(&typed.join(" "))?;
             if wanted.is_empty() {
-                return Err(Failure::misuse("which letters? nothing is put back without a filter")
-                    .hint("name an incident with --incident, or write a filter as for lazaret ls"));
+                return Err(Failure::misuse("filter required")
+                    .hint("pass --incident ID or a filter, as for lazaret ls"));
             }
             body["filter"] = json!({ "q": wanted.to_string() });
         }
@@ -192,8 +192,8 @@ impl How {
 /// A pace in words: `100 a minute`.
 pub fn pace_told(pace: &ToldPace) -> String {
     match pace {
-        ToldPace::PerMinute(rate) => format!("{} a minute", moment::count(*rate)),
-        ToldPace::Word(word) if word == "unlimited" => "as fast as they are taken".to_owned(),
+        ToldPace::PerMinute(rate) => format!("{}/min", moment::count(*rate)),
+        ToldPace::Word(word) if word == "unlimited" => "unlimited".to_owned(),
         ToldPace::Word(word) => escape::line(word),
     }
 }
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn nothing_is_put_back_without_saying_what() {
-        assert!(body(&[]).unwrap_err().contains("nothing is put back without a filter"));
+        assert!(body(&[]).unwrap_err().contains("filter required"));
         assert!(body(&["--all"]).is_err());
         assert!(body(&["--all", "--expect", "3", "queue:a"]).is_err());
         assert!(body(&["quue:a"]).unwrap_err().contains("did you mean"));

@@ -21,23 +21,23 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct LsArgs {
-    /// In one of these states, with commas between
+    /// States, comma-separated
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = RunState::ALL.map(RunState::name))]
     state: Vec<String>,
 
-    /// Of one of these kinds: single, bulk, rule, plan
+    /// Kinds, comma-separated: single, bulk, rule, plan
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = RedriveKind::ALL.map(RedriveKind::name))]
     kind: Vec<String>,
 
-    /// With letters of this incident
+    /// Incident id
     #[arg(long, value_name = "ID", value_parser = IncidentId::parse)]
     incident: Option<IncidentId>,
 
-    /// Redrives on a page, 1 to 500
+    /// Redrives per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -59,7 +59,7 @@ pub async fn run(args: LsArgs, client: &Client, screen: &mut Screen) -> anyhow::
     }
     let page: RedrivePage = answer.read()?;
     if page.items.is_empty() {
-        screen.note("no redrives; `lazaret redrive plan` says what one would do");
+        screen.note("no redrives; plan one with `lazaret redrive plan`");
         return Ok(Outcome::Done);
     }
     screen.table(&table(&page.items, moment::now()))?;
@@ -75,11 +75,11 @@ fn table(redrives: &[Redrive], now: Time) -> Table {
         Column::whole("KIND").left_out(4),
         Column::number("LETTERS"),
         Column::number("OK"),
-        Column::number("BAD"),
+        Column::number("FAILED"),
         Column::number("LEFT").left_out(3),
         Column::whole("OPENED").left_out(5),
         Column::cut("BY").left_out(2),
-        Column::cut("WHICH").left_out(1),
+        Column::cut("SELECTION").left_out(1),
         Column::whole("ID"),
     ]);
     for redrive in redrives {

@@ -42,7 +42,7 @@ fn laid_out<'a>(redrive: &Redrive, screen: &'a Screen, now: Time) -> Page<'a> {
     under(&mut page, plan);
     whence(&mut page, redrive);
     if let Some(at) = &redrive.expires_at {
-        page.field("start until", &moment::both(at, now));
+        page.field("expires", &moment::both(at, now));
     }
     refusals(&mut page, &plan.refusals, redrive.refused);
     older_outside(&mut page, &plan.older_outside);
@@ -69,14 +69,14 @@ pub fn none() -> Plan {
 fn goes(page: &mut Page<'_>, redrive: &Redrive, plan: &Plan) {
     let all = match redrive.total {
         total if total == redrive.count => String::new(),
-        total => format!(" of {} that match", moment::count(total)),
+        total => format!(" of {} matching", moment::count(total)),
     };
     let (paint, goes) = match redrive.count {
-        0 => (Paint::Red, format!("nothing{all}")),
+        0 => (Paint::Red, format!("none{all}")),
         count => (Paint::Bold, format!("{}{all}", moment::letters(count))),
     };
     let goes = page.screen.paint(paint, &goes);
-    page.plain("goes", &goes);
+    page.plain("selected", &goes);
     destinations(page, &plan.destinations);
 }
 
@@ -91,7 +91,7 @@ pub fn destinations(page: &mut Page<'_>, destinations: &[Destination]) {
         page.wrapped(if at == 0 { "to" } else { "" }, &line);
         if !destination.also_reaches.is_empty() {
             let others = escape::line(&destination.also_reaches.join(", "));
-            page.wrapped("", &format!("also reaches {others}, which did not fail"));
+            page.wrapped("", &format!("also reaches {others} (not failed)"));
         }
     }
 }
@@ -102,15 +102,15 @@ pub fn how(page: &mut Page<'_>, redrive: &Redrive, plan: &Plan) {
     let pace = pace_told(&options.pace);
     match plan.duration.as_deref().and_then(|text| Length::parse(text).ok()).map(Length::ms) {
         Some(ms) if ms > 0 => {
-            page.wrapped("pace", &format!("{pace}: about {}", moment::took(ms.unsigned_abs())));
+            page.wrapped("rate", &format!("{pace}, about {}", moment::took(ms.unsigned_abs())));
         }
-        Some(_) | None => page.wrapped("pace", &pace),
+        Some(_) | None => page.wrapped("rate", &pace),
     }
-    let at_once = format!("up to {} on their way", moment::letters(options.concurrency));
-    page.wrapped("at once", &format!("{at_once}, taken {} at a time", moment::count(options.batch_size)));
-    page.wrapped("first", &first(redrive));
+    let at_once = format!("up to {} in flight", moment::letters(options.concurrency));
+    page.wrapped("concurrency", &format!("{at_once}, batch size {}", moment::count(options.batch_size)));
+    page.wrapped("canaries", &first(redrive));
     let (percent, of) = (options.stop_percent, options.stop_of);
-    page.wrapped("stops", &format!("by itself when more than {percent} % of the last {of} fail"));
+    page.wrapped("stops", &format!("above {percent} % failed or relapsed of the last {of}"));
     page.wrapped("order", &order(redrive, plan));
 }
 
@@ -118,25 +118,25 @@ pub fn how(page: &mut Page<'_>, redrive: &Redrive, plan: &Plan) {
 fn first(redrive: &Redrive) -> String {
     let options = &redrive.options;
     if options.canary == 0 || redrive.count <= options.canary {
-        return "no letters alone: all go at once".to_owned();
+        return "none".to_owned();
     }
     let until = match options.canary_assumed {
-        true => "have succeeded or not died again",
-        false => "are known to have succeeded",
+        true => "have succeeded or passed the quiet window",
+        false => "have succeeded",
     };
     let limit = options.canary_timeout.as_deref().and_then(|text| Length::parse(text).ok());
     let limit = limit
-        .map(|limit| format!("; after {} without that it pauses", moment::took(limit.ms().unsigned_abs())))
+        .map(|limit| format!("; timeout {}", moment::took(limit.ms().unsigned_abs())))
         .unwrap_or_default();
-    format!("{} alone; the others wait until they {until}{limit}", moment::letters(options.canary))
+    format!("{} first; the rest start once they {until}{limit}", moment::letters(options.canary))
 }
 
 /// What the pace is spent on first, and where order is kept in any case.
 fn order(redrive: &Redrive, plan: &Plan) -> String {
     let Prioritization { order_by, direction } = &redrive.options.prioritization;
     let first = match (order_by.as_str(), direction.as_str()) {
-        ("diedAt", "asc") => "oldest death first".to_owned(),
-        ("diedAt", _) => "newest death first".to_owned(),
+        ("diedAt", "asc") => "oldest first".to_owned(),
+        ("diedAt", _) => "newest first".to_owned(),
         ("createdAt", "asc") => "oldest capture first".to_owned(),
         ("createdAt", _) => "newest capture first".to_owned(),
         ("retryCount", "asc") => "fewest retries first".to_owned(),
@@ -152,17 +152,17 @@ fn order(redrive: &Redrive, plan: &Plan) -> String {
         0 => String::new(),
         count => format!("; {} without one", moment::letters(count)),
     };
-    format!("{first}; by death within {kept}{unordered}")
+    format!("{first}; sequential within {kept}{unordered}")
 }
 
 /// The incidents under whose analysis letters go.
 pub fn under(page: &mut Page<'_>, plan: &Plan) {
     match plan.incidents.as_slice() {
         [] => {}
-        [one] => page.field("under", &format!("the analysis of incident {}", one.id)),
+        [one] => page.field("RCA", &format!("incident {}", one.id)),
         [first, ..] => {
             let count = moment::count(plan.incidents.len() as u64);
-            page.field("under", &format!("the analyses of {count} incidents, {} the first", first.id));
+            page.field("RCA", &format!("{count} incidents, first {}", first.id));
         }
     }
 }
@@ -176,7 +176,7 @@ pub fn whence(page: &mut Page<'_>, redrive: &Redrive) {
         page.wrapped("by", &escape::line(&format!("{by}{reason}")));
     }
     if let Some(reason) = &redrive.break_glass {
-        let line = page.screen.paint(Paint::Red, &escape::line(&format!("glass broken: {reason}")));
+        let line = page.screen.paint(Paint::Red, &escape::line(&format!("emergency override: {reason}")));
         page.plain("", &line);
     }
 }
@@ -185,7 +185,7 @@ fn refusals(page: &mut Page<'_>, refusals: &[Refusal], refused: u64) {
     if refused == 0 && refusals.is_empty() {
         return;
     }
-    page.heading(&format!("refused ({})", moment::count(refused)));
+    page.heading(&format!("blocked ({})", moment::count(refused)));
     for refusal in refusals {
         let reason = escape::line(&refusal.reason);
         let line = format!("{}: {reason}", moment::letters(refusal.count));
@@ -223,7 +223,7 @@ fn older_outside(page: &mut Page<'_>, older: &OlderOutside) {
     if older.count == 0 {
         return;
     }
-    page.heading(&format!("older letters that stay behind ({})", moment::count(older.count)));
+    page.heading(&format!("order key conflicts ({})", moment::count(older.count)));
     let keys = match older.lanes.is_empty() {
         true => String::new(),
         false => format!(" ({})", escape::line(&older.lanes.join(", "))),
@@ -233,8 +233,8 @@ fn older_outside(page: &mut Page<'_>, older: &OlderOutside) {
         count => (format!("{} pending letters", moment::count(count)), "have", "are", "them"),
     };
     let text = format!(
-        "{letters} {have} the same order key{keys} and died earlier, but {are} not in the plan: what goes would \
-         overtake {them}. A wider filter takes {them} along."
+        "{letters} {have} the same order key{keys} and died earlier, but {are} not selected. Include {them} in the \
+         filter, or resolve or discard {them} first."
     );
     for line in fitted(page.screen, &text, 0) {
         page.block(&line);
@@ -249,9 +249,9 @@ pub fn what_goes(page: &mut Page<'_>, plan: &Plan, count: u64) {
     if dimensions.iter().all(|(_, values)| values.is_empty()) {
         return;
     }
-    page.heading("what goes");
+    page.heading("breakdown");
     let mut table = Table::new(vec![
-        Column::whole("WHAT"),
+        Column::whole("FIELD"),
         Column::number("LETTERS"),
         Column::whole("SHARE").left_out(1),
         Column::cut("VALUE"),
@@ -275,7 +275,7 @@ fn rows(table: &mut Table, name: &str, values: &[Counted], count: u64) {
     let shown: u64 = values.iter().take(VALUES_SHOWN).map(|value| value.count).fold(0, u64::saturating_add);
     if values.len() > VALUES_SHOWN {
         let rest = moment::letters(count.saturating_sub(shown));
-        table.row(vec!["".into(), "".into(), "".into(), format!("… and {rest} of others").into()]);
+        table.row(vec!["".into(), "".into(), "".into(), format!("… and {rest} more").into()]);
     }
 }
 
@@ -284,7 +284,7 @@ fn samples(page: &mut Page<'_>, samples: &[Sample]) {
         let to = sample.destination.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
         let what = sample.content_type.as_ref().map(|what| format!(", {what}")).unwrap_or_default();
         let bytes = moment::count(sample.body_bytes);
-        page.heading("as it would be sent");
+        page.heading("sample message");
         let life = if sample.life > 1 { format!(", life {}", sample.life) } else { String::new() };
         let head = escape::line(&format!("{}{life}{to}{what}, {bytes} bytes", sample.letter_id));
         for line in fitted(page.screen, &head, 0) {
@@ -308,18 +308,18 @@ fn samples(page: &mut Page<'_>, samples: &[Sample]) {
 
 fn end(page: &mut Page<'_>, redrive: &Redrive) {
     if redrive.count == 0 {
-        page.heading("nothing can be started");
-        page.block("do what stands under refused, then plan again");
+        page.heading("all letters blocked");
+        page.block("resolve the blockers above, then plan again");
         return;
     }
-    page.heading("start it");
+    page.heading("start the redrive");
     let command = start_command(redrive);
     page.block(&command);
 }
 
 /// The command that starts a plan, to be pasted.
 pub fn start_command(redrive: &Redrive) -> String {
-    format!("lazaret redrive start {} --count {}", escape::line(&redrive.id), redrive.count)
+    format!("lazaret redrive start {} --expect {}", escape::line(&redrive.id), redrive.count)
 }
 
 /// Harmless text in lines that fit into a block, so many columns further in.
@@ -365,7 +365,7 @@ mod tests {
         (redrive.count, redrive.total, redrive.refused) = (0, 18, 18);
         let screen = Screen::new(Format::Text, ColorChoice::Never).of_width(100);
         let text = plan(&redrive, &screen, Time::parse("2026-11-15T03:00:00Z").unwrap());
-        assert!(text.contains("goes        nothing of 18 that match\n"), "{text}");
+        assert!(text.contains("selected    none of 18 matching\n"), "{text}");
         assert!(!text.contains("redrive start"), "{text}");
     }
 }

@@ -19,12 +19,12 @@ Examples:
   lazaret redrive plan source:jobs 'type:mail.*' --pace unlimited --order -retryCount
   lazaret redrive plan queue:billing --json | jq '{id, count, refusals: .plan.refusals}'
 
-The letters that match now are frozen: what matches later does not join. A plan can be started for a day. Without \
---pace 100 letters a minute go, without --canary five go first and alone. Exit code 1 when nothing of it may go.";
+The plan snapshots the matching letters and expires after a day. Defaults: 100 letters per minute, 5 canaries. \
+Exit code 1 if all letters are blocked.";
 
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// What the letters have to be like, such as queue:billing since:24h
+    /// Filter, such as queue:billing since:24h
     #[arg(value_name = "FILTER", value_parser = filter_word)]
     filter: Vec<String>,
 
@@ -56,7 +56,7 @@ pub async fn made(body: &Value, client: &Client) -> anyhow::Result<Answer> {
         // The server's hint speaks of a field of the request.
         Err(ClientError::Refused(problem)) if problem.code == "filter_required" => {
             Err(Failure::misuse(problem.message.clone())
-                .hint("name an incident with --incident, or write a filter as for lazaret ls")
+                .hint("pass --incident ID or a filter, as for lazaret ls")
                 .into())
         }
         answered => Ok(answered?),

@@ -30,23 +30,23 @@ const TROUBLES_SHOWN: &str = "5";
 
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 
-    /// List its letters with what became of each
+    /// List letters with their outcomes
     #[arg(long)]
     letters: bool,
 
-    /// List the letters with this outcome
+    /// List letters with this outcome
     #[arg(long, value_name = "OUTCOME", value_parser = LetterOutcome::ALL.map(LetterOutcome::name))]
     outcome: Option<String>,
 
-    /// Letters on a page, 1 to 500
+    /// Letters per page, 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=limits::PAGE_ROWS_MAX as i64))]
     limit: Option<u16>,
 
-    /// Go on where another page of letters ended
+    /// Cursor of the next page of letters
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -144,7 +144,7 @@ fn whole(redrive: &Redrive, troubles: &[RedriveLetter], screen: &Screen, now: Ti
     let edited = redrive.edit.map(|number| format!(", edit {number}")).unwrap_or_default();
     let refused = match redrive.refused {
         0 => String::new(),
-        refused => format!("; {} refused", moment::count(refused)),
+        refused => format!("; {} blocked", moment::count(refused)),
     };
     page.field("letters", &format!("{}{edited}{refused}", moment::count(redrive.count)));
     let none = page::none();
@@ -161,7 +161,7 @@ fn whole(redrive: &Redrive, troubles: &[RedriveLetter], screen: &Screen, now: Ti
     }
     became(&mut page, redrive);
     if !troubles.is_empty() {
-        page.heading("what went wrong");
+        page.heading("failures");
         page.table(&table(troubles, now));
     }
     page::what_goes(&mut page, plan, redrive.count);
@@ -196,9 +196,9 @@ fn became(page: &mut Page<'_>, redrive: &Redrive) {
         ("out", letters.out),
         ("waiting", letters.waiting),
     ];
-    page.heading("what became of them");
+    page.heading("outcomes");
     let mut table = Table::new(vec![
-        Column::whole("WHAT"),
+        Column::whole("OUTCOME"),
         Column::number("LETTERS"),
         Column::whole("SHARE").left_out(1),
     ])
@@ -216,19 +216,20 @@ fn became(page: &mut Page<'_>, redrive: &Redrive) {
 
 fn next(page: &mut Page<'_>, redrive: &Redrive) {
     let id = &redrive.id;
-    let mut steps = vec![(format!("lazaret redrive show {id} --letters"), "each letter with its outcome")];
+    let mut steps = vec![(format!("lazaret redrive show {id} --letters"), "letters with outcomes")];
     if redrive.letters.unknown > 0 {
         let command = format!("lazaret redrive settle {id} LETTER sent|unclaim");
-        steps.push((command, "decide about an unknown one"));
+        steps.push((command, "settle an unknown outcome"));
     }
-    let actions = [("pause", "stop sending for now"), ("resume", "go on"), ("cancel", "end it")];
+    let actions =
+        [("pause", "pause the redrive"), ("resume", "resume the redrive"), ("cancel", "cancel the redrive")];
     for (action, purpose) in actions {
         if redrive.allowed_actions.iter().any(|allowed| allowed == action) {
             steps.push((format!("lazaret redrive {action} {id}"), purpose));
         }
     }
     if redrive.finished_at.is_none() {
-        steps.push((format!("lazaret redrive watch {id}"), "follow it"));
+        steps.push((format!("lazaret redrive watch {id}"), "follow the redrive"));
     }
     crate::commands::grouping::next_steps(page, &steps);
 }

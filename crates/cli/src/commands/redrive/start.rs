@@ -17,38 +17,34 @@ use crate::prompt;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 412
-  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 412 --pace critical --watch
-  lazaret redrive start queue:billing error:Timeout       plans, asks, and starts
-  lazaret redrive start --incident 019a8b1c-7e00-7000-8000-000000000001 --count 412 --yes
-  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --count 430 \\
-      --break-glass 'payments are down, the fix is live but nobody can name it'
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --expect 412
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --expect 412 --pace critical --watch
+  lazaret redrive start queue:billing error:Timeout       plan, confirm and start
+  lazaret redrive start --incident 019a8b1c-7e00-7000-8000-000000000001 --expect 412 --yes
+  lazaret redrive start 019a8b1c-7e00-7000-8000-000000000007 --expect 430 \\
+      --override 'payments are down, the fix is deployed'
 
---count is the number of letters that go, as the plan says it; with another one nothing starts. On a terminal it is \
-asked for instead, and a yes is wanted in any case unless --yes is given.
---break-glass takes along what the gate refuses. It needs the role admin and a reason of 20 characters or more, and \
-is loud in the audit log.";
+--expect is the number of letters in the plan; on a mismatch nothing starts. On a terminal the command asks for \
+confirmation unless --yes is given.
+--override (emergency override) also redrives blocked letters. It requires the role admin and a reason of at least 20 \
+characters, which is recorded in the audit log.";
 
 #[derive(Args, Debug)]
 pub struct StartArgs {
-    /// The plan, by id; or a filter, to plan and start in one go
+    /// Plan id; or a filter, to plan and start in one step
     #[arg(value_name = "PLAN|FILTER", value_parser = filter_word)]
     words: Vec<String>,
 
-    /// How many letters go; when it is another number, nothing starts
-    #[arg(long, value_name = "N")]
-    count: Option<u64>,
-
-    /// Do not ask
-    #[arg(long, short, requires = "count")]
+    /// Skip the confirmation
+    #[arg(long, short, requires = "expect")]
     yes: bool,
 
-    /// Follow it until it ends
+    /// Follow the redrive until it finishes
     #[arg(long)]
     watch: bool,
 
-    /// Why letters go that the gate refuses
-    #[arg(long, value_name = "REASON")]
+    /// Emergency override: redrive blocked letters; reason of at least 20 characters, requires role admin
+    #[arg(long = "override", alias = "break-glass", value_name = "REASON")]
     break_glass: Option<String>,
 
     #[command(flatten)]
@@ -71,7 +67,7 @@ pub async fn run(args: StartArgs, client: &Client, screen: &mut Screen) -> anyho
             let failure = Failure::failed(problem.message.clone());
             return Err(match problem.count {
                 Some(count) => failure.hint(format!(
-                    "look at the plan with `lazaret redrive show {}`, then pass --count {count}",
+                    "check the plan with `lazaret redrive show {}`, then pass --expect {count}",
                     escape::line(&redrive.id)
                 )),
                 None => failure,
@@ -89,7 +85,7 @@ pub async fn run(args: StartArgs, client: &Client, screen: &mut Screen) -> anyho
         Format::Text => {
             let id = escape::line(&started.id);
             screen.line(&format!("{id} started: {}", going(&started)))?;
-            screen.note(&format!("watch it: lazaret redrive watch {id}"));
+            screen.note(&format!("follow: lazaret redrive watch {id}"));
         }
     }
     Ok(Outcome::Done)
@@ -103,15 +99,19 @@ async fn planned(args: &StartArgs, client: &Client, screen: &mut Screen) -> anyh
     };
     if let Some(id) = named {
         if args.which.is_said(&[]) || args.which.reason.is_some() || args.which.order.is_some() {
-            return Err(Failure::misuse("which letters go, and in which order, stands in the plan")
-                .hint("leave that out, or make another plan")
+            return Err(Failure::misuse("selection and order are part of the plan")
+                .hint("remove these flags, or create a new plan")
                 .into());
         }
         return Ok(client.get(&["redrives", &id.to_string()], &[]).await?.read()?);
     }
     let mut body = args.which.json(&args.words)?;
+    // A filter may also match letters that are blocked: the count is compared when the plan starts.
+    if let (false, Some(body)) = (args.which.all, body.as_object_mut()) {
+        body.remove("expectedCount");
+    }
     args.how.add_to(&mut body);
-    if args.count.is_none() && !prompt::can_ask() {
+    if args.which.expect.is_none() && !prompt::can_ask() {
         return Err(number_needed().into());
     }
     let redrive: Redrive = plan::made(&body, client).await?.read()?;
@@ -120,7 +120,7 @@ async fn planned(args: &StartArgs, client: &Client, screen: &mut Screen) -> anyh
         screen.write(text.as_bytes())?;
     }
     if expected(args, &redrive) == 0 {
-        return Err(Failure::failed("nothing of this plan may go: nothing was started").into());
+        return Err(Failure::failed("redrive blocked: all letters are blocked, nothing was started").into());
     }
     Ok(redrive)
 }
@@ -145,36 +145,36 @@ fn forced(redrive: &Redrive) -> u64 {
 
 /// The number that somebody stands for: typed as a flag, or confirmed on the terminal.
 fn confirmed(args: &StartArgs, redrive: &Redrive) -> anyhow::Result<u64> {
-    let count = match args.count {
+    let count = match args.which.expect {
         Some(count) => count,
         None if prompt::can_ask() => expected(args, redrive),
         None => {
-            let hint = format!("look at it first, then pass --count {}", expected(args, redrive));
+            let hint = format!("check the plan, then pass --expect {}", expected(args, redrive));
             return Err(number_needed().hint(hint).into());
         }
     };
     if args.yes || !prompt::can_ask() {
         return Ok(count);
     }
-    let glass = if args.break_glass.is_some() { " against the gate" } else { "" };
+    let glass = if args.break_glass.is_some() { " (emergency override)" } else { "" };
     let pace = match args.how.pace {
         Some(_) => String::new(),
         None => format!(", {}", pace_told(&redrive.options.pace)),
     };
-    let question = format!("Put back {}{glass}{pace}?", moment::letters(count));
+    let question = format!("Redrive {}{glass}{pace}?", moment::letters(count));
     if prompt::yes(&question)? { Ok(count) } else { Err(prompt::not_confirmed().into()) }
 }
 
 fn number_needed() -> Failure {
-    Failure::misuse("the number of letters that go has to be stated")
-        .hint("make a plan first, look at it, and pass its number with --count")
+    Failure::misuse("--expect required: the number of letters")
+        .hint("create a plan, check it, and pass its count with --expect")
 }
 
 /// `412 letters, 5 of them first and alone`
 fn going(redrive: &Redrive) -> String {
     let letters = moment::letters(redrive.count);
     match redrive.state.as_str() {
-        "canary" => format!("{letters}, {} of them first and alone", moment::count(redrive.options.canary)),
+        "canary" => format!("{letters}, {} canaries first", moment::count(redrive.options.canary)),
         _ => letters,
     }
 }

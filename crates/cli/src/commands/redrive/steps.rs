@@ -18,13 +18,13 @@ pub const EXAMPLES_RESUME: &str = "\
 Examples:
   lazaret redrive resume 019a8b1c-7e00-7000-8000-000000000007
 
-One whose first letters have not succeeded sends those first again, and nothing else.";
+If the canaries have not succeeded, only new canaries are sent first.";
 
 pub const EXAMPLES_CANCEL: &str = "\
 Examples:
   lazaret redrive cancel 019a8b1c-7e00-7000-8000-000000000007 --reason 'wrong filter'
 
-What was sent stays sent and is verified as usual. A plan that was not started can be cancelled too.";
+Letters already sent are still verified. A plan that was not started can be cancelled too.";
 
 pub const EXAMPLES_PACE: &str = "\
 Examples:
@@ -38,49 +38,49 @@ Examples:
   lazaret redrive settle 019a8b1c-7e00-7000-8000-000000000007 019a8b1c-7e00-7000-8000-000000000000 sent
   lazaret redrive settle 019a8b1c-7e00-7000-8000-000000000007 019a8b1c-7e00-7000-8000-000000000000 unclaim
 
-`sent`: it arrived, and is verified as any other. `unclaim`: it did not, and is pending again.
-Ask the receiver first: it can look for the idempotency key that `show --json` has.";
+`sent`: delivered; verification continues. `unclaim`: not delivered; the letter returns to pending.
+Look up the idempotency key from `show --json` at the receiver first.";
 
 #[derive(Args, Debug)]
 pub struct RedriveArg {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 }
 
 #[derive(Args, Debug)]
 pub struct BecauseArgs {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub struct PaceArgs {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 
-    /// Letters a minute, `critical` for 1,000, or `unlimited`
-    #[arg(value_name = "PACE", value_parser = choices::pace)]
+    /// Rate: letters per minute, `critical` (1,000), or `unlimited`
+    #[arg(value_name = "RATE", value_parser = choices::pace)]
     pace: Pace,
 }
 
 #[derive(Args, Debug)]
 pub struct SettleArgs {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 
-    /// The letter
+    /// Letter id
     #[arg(value_name = "LETTER", value_parser = LetterId::parse)]
     letter: LetterId,
 
-    /// What is true
+    /// Outcome
     #[arg(value_name = "WHAT", value_parser = ["sent", "unclaim"])]
     outcome: String,
 }
@@ -110,13 +110,16 @@ pub async fn settle(args: SettleArgs, client: &Client, screen: &mut Screen) -> a
         Format::Text => {
             let redrive: Redrive = answer.read()?;
             let is = match args.outcome.as_str() {
-                "unclaim" => "is pending again",
-                _ => "counts as sent",
+                "unclaim" => "pending again",
+                _ => "marked as sent",
             };
             screen.line(&format!("{letter} settled: {is}"))?;
             let unknown = redrive.letters.unknown;
             if unknown > 0 {
-                screen.note(&format!("{} of this redrive still unknown", moment::letters(unknown)));
+                screen.note(&format!(
+                    "{} of this redrive still have an unknown outcome",
+                    moment::letters(unknown)
+                ));
             }
         }
     }
@@ -149,7 +152,7 @@ async fn step(
     screen.line(&line)?;
     let under_way = redrive.letters.under_way();
     if matches!(what, "pause" | "cancel") && under_way > 0 {
-        screen.note(&format!("{} on their way are still verified", moment::letters(under_way)));
+        screen.note(&format!("{} in flight are still verified", moment::letters(under_way)));
     }
     Ok(Outcome::Done)
 }

@@ -21,11 +21,11 @@ use speed::Speed;
 pub const EXAMPLES: &str = "\
 Examples:
   lazaret redrive watch 019a8b1c-7e00-7000-8000-000000000007
-  lazaret redrive watch 019a8b1c-7e00-7000-8000-000000000007 && ./announce 'all letters are back'
+  lazaret redrive watch 019a8b1c-7e00-7000-8000-000000000007 && ./notify 'redrive finished'
   lazaret redrive watch 019a8b1c-7e00-7000-8000-000000000007 --json | jq -c '[.state, .letters.succeeded]'
 
-Ctrl-C ends the watching; the redrive goes on. Exit code 1 when it ended stopped, cancelled, or with letters that \
-failed, relapsed or are unknown. Where no person watches, a pause ends it too, with exit code 1.";
+Ctrl-C stops following; the redrive continues. Exit code 1 if the redrive stops, is cancelled, or has failed, \
+relapsed or unknown letters; without a terminal also if it is paused.";
 
 /// How often the run is looked at, and how long the server may be away meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ const LINE_EVERY_MS: i64 = 10_000;
 
 #[derive(Args, Debug)]
 pub struct WatchArgs {
-    /// The redrive
+    /// Redrive id
     #[arg(value_name = "ID", value_parser = RedriveId::parse)]
     id: RedriveId,
 }
@@ -63,16 +63,16 @@ pub async fn to_the_end(id: &str, client: &Client, screen: &mut Screen) -> anyho
     let safe = escape::line(id);
     let redrive = match follow(id, client, screen).await? {
         End::Left => {
-            screen.note(&format!("the redrive goes on; look again: lazaret redrive watch {safe}"));
+            screen.note(&format!("the redrive continues; follow again: lazaret redrive watch {safe}"));
             return Ok(Outcome::Incomplete);
         }
         End::Paused(redrive) => {
-            screen.note(&format!("it is paused; go on with it: lazaret redrive resume {safe}"));
+            screen.note(&format!("paused; resume: lazaret redrive resume {safe}"));
             tell(&redrive, screen)?;
             return Ok(Outcome::Incomplete);
         }
         End::Unstarted => {
-            screen.note(&format!("it is only planned; start it: lazaret redrive start {safe} --count N"));
+            screen.note(&format!("not started; start: lazaret redrive start {safe} --expect N"));
             return Ok(Outcome::Incomplete);
         }
         End::Over(redrive) => redrive,
@@ -92,7 +92,7 @@ fn tell(redrive: &Redrive, screen: &mut Screen) -> anyhow::Result<Outcome> {
             }
         }
         if unknown > 0 {
-            screen.note(&format!("decide about them: lazaret redrive settle {id} LETTER sent|unclaim"));
+            screen.note(&format!("settle: lazaret redrive settle {id} LETTER sent|unclaim"));
         }
     }
     let is_well = redrive.state == "done" && redrive.letters.bad() == 0;
@@ -125,16 +125,15 @@ async fn look(id: &str, client: &Client, screen: &mut Screen) -> anyhow::Result<
             {
                 looks_failed += 1;
                 if looks_failed == 1 {
-                    picture.suspend(|| screen.note("the server does not answer; trying again"));
+                    picture.suspend(|| screen.note("server not reachable; retrying"));
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
                 continue;
             }
             Err(error) => {
                 picture.finish_and_clear();
-                return Err(
-                    anyhow::Error::from(error).context(format!("lost sight of redrive {}", escape::line(id)))
-                );
+                return Err(anyhow::Error::from(error)
+                    .context(format!("lost connection while following redrive {}", escape::line(id))));
             }
         };
         looks_failed = 0;

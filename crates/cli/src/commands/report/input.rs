@@ -61,7 +61,7 @@ fn open_file(path: &Path) -> anyhow::Result<Input> {
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
     let about = file.metadata().with_context(|| format!("cannot read {name}"))?;
     if about.is_dir() {
-        return Err(Failure::misuse(format!("{name} is a folder")).hint("name the files in it").into());
+        return Err(Failure::misuse(format!("{name} is a folder")).hint("pass files").into());
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is_lines = matches!(extension.to_ascii_lowercase().as_str(), "ndjson" | "jsonl");
@@ -84,15 +84,14 @@ impl Input {
         let mut bytes = head;
         reader.by_ref().take(JSON_BYTES_MAX).read_to_end(&mut bytes).with_context(failed)?;
         if !reader.fill_buf().with_context(failed)?.is_empty() {
-            return Err(Failure::failed(format!("{name} is too large for one piece of JSON"))
-                .hint("write one entry a line (NDJSON): jq -c '.[]' makes lines of an array")
+            return Err(Failure::failed(format!("{name} is too large for a single JSON document"))
+                .hint("use NDJSON, one entry per line: jq -c '.[]' converts an array")
                 .into());
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Failure::failed(format!("{name} is not UTF-8, so it is not JSON")))?;
+        let text = String::from_utf8(bytes).map_err(|_| Failure::failed(format!("{name} is not UTF-8")))?;
         Entries::of(text, form).map(Kind::Entries).map_err(|error| {
             Failure::failed(format!("{name} is neither JSON nor NDJSON: {error}"))
-                .hint("every line an entry? say --ndjson: bad lines are then refused one by one")
+                .hint("for NDJSON pass --ndjson: invalid lines are then refused one by one")
                 .into()
         })
     }

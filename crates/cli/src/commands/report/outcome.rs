@@ -60,7 +60,7 @@ impl Verdict {
                 format!("{field}: {message}")
             }
             Some(Reason { message, .. }) => message,
-            None => "the server gave no reason".into(),
+            None => "no reason given by the server".into(),
         };
         match &self.event_id {
             Some(event) => format!("{text} (event {event})"),
@@ -151,7 +151,7 @@ impl<'a> Report<'a> {
                 if self.counts.iter().any(|count| *count > 0) {
                     let so_far = match end {
                         End::Complete => "",
-                        End::BrokenOff => " before it broke off; send it again to go on",
+                        End::BrokenOff => " before the failure; send the input again to continue",
                     };
                     self.screen.line(&format!("{}{so_far}", summary(&self.counts)))?;
                 }
@@ -188,7 +188,7 @@ mod tests {
         let once =
             r#"{"result":"refused","error":{"code":"x","message":"eventId is empty","field":"eventId"}}"#;
         assert_eq!(told(once), "eventId is empty");
-        assert_eq!(told(r#"{"result":"refused"}"#), "the server gave no reason");
+        assert_eq!(told(r#"{"result":"refused"}"#), "no reason given by the server");
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl<'a> Sending<'a> {
             Ok(answer) => {
                 let receipts: Receipts = answer.read()?;
                 if receipts.items.len() != places.len() {
-                    return Err(Failure::failed("the server answered for another number of letters").into());
+                    return Err(Failure::failed("the response does not match the number of letters").into());
                 }
                 for (receipt, place) in receipts.items.into_iter().zip(places) {
                     self.report.take(Verdict::of(receipt), form, place)?;
@@ -147,7 +147,7 @@ impl<'a> Sending<'a> {
     async fn post(&self, content: Content) -> Result<Answer, ClientError> {
         let query: Vec<(&str, &str)> = self.source.iter().map(|source| ("source", source.as_str())).collect();
         let busy = |_: &Problem| {
-            self.bar.set_message(format!("{} (the server is busy, waiting)", self.report.summary()));
+            self.bar.set_message(format!("{} (server busy, retrying)", self.report.summary()));
         };
         self.client.post_patiently(&["dead-letters"], &query, content, busy).await
     }

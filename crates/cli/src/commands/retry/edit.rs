@@ -76,7 +76,7 @@ impl NewBody {
         let texts = (std::str::from_utf8(&self.captured), std::str::from_utf8(&self.bytes));
         let (Ok(captured), Ok(new)) = texts else {
             let count = |bytes: &[u8]| moment::count(bytes.len() as u64);
-            return vec![format!("{} bytes in place of {}", count(&self.bytes), count(&self.captured))];
+            return vec![format!("{} bytes instead of {}", count(&self.bytes), count(&self.captured))];
         };
         diff::diff(&laid_out(captured), &laid_out(new), screen)
     }
@@ -85,8 +85,8 @@ impl NewBody {
 /// Opens the captured body in the editor. JSON on one line is laid out for reading and joined again.
 pub fn in_editor(captured: &[u8]) -> anyhow::Result<NewBody> {
     let Ok(text) = std::str::from_utf8(captured) else {
-        return Err(Failure::failed("the body is no text and cannot be edited so")
-            .hint("write the new one to a file and pass it with --body")
+        return Err(Failure::failed("binary bodies cannot be edited in an editor")
+            .hint("pass a file with --body")
             .into());
     };
     let was_json = is_json(text);
@@ -94,15 +94,15 @@ pub fn in_editor(captured: &[u8]) -> anyhow::Result<NewBody> {
     let draft = editor::edit(&shown, if was_json { ".json" } else { ".txt" })?;
     let edited = as_typed(&draft.text, &shown);
     if edited == shown {
-        return Err(Failure::failed("nothing was changed: nothing was sent")
-            .hint("leave out --edit to send the letter as it is")
+        return Err(Failure::failed("no changes: nothing was sent")
+            .hint("remove --edit to send the letter unchanged")
             .into());
     }
     if was_json && !is_json(&edited) {
         let path = draft.keep()?;
-        return Err(Failure::failed("the body was JSON and is none any more: nothing was sent")
+        return Err(Failure::failed("edited body is not valid JSON: nothing was sent")
             .hint(format!(
-                "it is kept in {path}; put it right, or send it as it is, with --body {path}",
+                "saved in {path}; correct it, or send it unchanged with --body {path}",
                 path = path.display()
             ))
             .into());
@@ -127,7 +127,7 @@ pub fn from_file(path: &Path, captured: &[u8]) -> anyhow::Result<NewBody> {
     reader.take(max + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
     if bytes.len() as u64 > max {
         let max = moment::count(max);
-        return Err(Failure::failed(format!("{name} is longer than the {max} bytes a body may have")).into());
+        return Err(Failure::failed(format!("{name} exceeds the maximum body size of {max} bytes")).into());
     }
     Ok(NewBody { captured: captured.to_vec(), bytes, draft: None })
 }
@@ -194,7 +194,7 @@ mod tests {
         + header X-Tenant: a\u{1b}[2J
         "#);
         let binary = Edit { body: body("{}", b"\xff\xfe"), ..Edit::default() };
-        assert_eq!(binary.differences(&screen), ["2 bytes in place of 2"]);
+        assert_eq!(binary.differences(&screen), ["2 bytes instead of 2"]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub async fn for_end(
         biased;
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
-            screen.note(&format!("the letter is on its way; look again: lazaret redrive watch {run}"));
+            screen.note(&format!("in flight; follow: lazaret redrive watch {run}"));
             return Ok(Outcome::Incomplete);
         }
         ended = end(redrive, client, screen) => ended?,
@@ -42,14 +42,14 @@ pub async fn for_end(
     let evidence = evidence.map(|evidence| format!(": {evidence}")).unwrap_or_default();
     screen.line(&format!("{letter} {painted}{evidence}"))?;
     if outcome == "unknown" {
-        screen.note(&format!("decide about it: lazaret redrive settle {run} {letter} sent|unclaim"));
+        screen.note(&format!("settle: lazaret redrive settle {run} {letter} sent|unclaim"));
     }
     Ok(if succeeded { Outcome::Done } else { Outcome::Incomplete })
 }
 
 async fn end(redrive: &str, client: &Client, screen: &Screen) -> anyhow::Result<Redrive> {
     let bar = screen.bar(None, WAITING);
-    bar.set_message("on the way");
+    bar.set_message("in flight");
     loop {
         let seen: Redrive = client.get(&["redrives", redrive], &[]).await?.read()?;
         bar.tick();

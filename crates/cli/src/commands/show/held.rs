@@ -31,7 +31,7 @@ pub fn older(page: &mut Page<'_>, letter: &str, rows: &[FileRow]) {
     if rows.is_empty() {
         return;
     }
-    page.heading("older lives, in the archive");
+    page.heading("archived lives");
     for row in rows {
         let lives = match row.first_life == row.last_life {
             true => format!("life {}", row.first_life),

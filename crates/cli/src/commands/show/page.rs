@@ -43,7 +43,7 @@ impl Payload {
     /// The original event of the present life.
     pub fn present(rest: &LetterRest) -> Payload {
         match (&rest.body_missing, &rest.original_event) {
-            (Some(why), _) => Payload::Text(format!("the body is missing: {why}")),
+            (Some(why), _) => Payload::Text(format!("body missing: {why}")),
             (None, Some(json)) => Payload::Json(json.get().to_owned()),
             (None, None) => Payload::Text("null".to_owned()),
         }
@@ -55,7 +55,7 @@ impl Payload {
             Payload::Json(text) | Payload::Text(text) => escape::lines(text),
             Payload::Binary { bytes } => {
                 let bytes = moment::count(*bytes as u64);
-                format!("{bytes} bytes that are no text; --body writes them")
+                format!("{bytes} bytes, binary; --body writes them")
             }
         }
     }
@@ -71,7 +71,7 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
     lives(&mut page, &rest.lives, now);
     held::older(&mut page, &letter.id, &rest.older_lives);
     if let Some(grouping) = &rest.grouping {
-        page.heading("why grouped");
+        page.heading("grouping");
         grouping::parts(&mut page, &grouping.parts);
         grouping::differences(&mut page, &grouping.differences);
     }
@@ -80,19 +80,19 @@ pub fn page(letter: &LetterSummary, rest: &LetterRest, payload: &str, screen: &S
     held::holds(&mut page, &rest.holds, now);
     decisions(&mut page, &rest.decisions, now);
     if let Some(reported) = &rest.reported {
-        page.heading("reported, and kept without being obeyed");
+        page.heading("reported fields (not applied)");
         page.block(&json_text::indented(reported.get()));
     }
     headers(&mut page, rest.headers.as_deref());
     page.heading("payload");
     page.block(payload);
     if !rest.allowed_actions.is_empty() {
-        page.heading("what you can do");
+        page.heading("actions");
         if letter.status == "pending" && letter.place == "live" {
             page.block(&format!("lazaret retry {}", escape::line(&letter.id)));
         }
         for action in &rest.allowed_actions {
-            let reason = if action == "hold" { " --reason WHY" } else { "" };
+            let reason = if action == "hold" { " --reason TEXT" } else { "" };
             page.block(&format!("lazaret {} {}{reason}", escape::line(action), escape::line(&letter.id)));
         }
     }
@@ -130,8 +130,8 @@ fn head(page: &mut Page<'_>, letter: &LetterSummary, now: Time) {
     page.field("retries", &format!("{}{of}", letter.retry_count));
     let category = letter.category.as_ref().map(|category| format!(", {category}")).unwrap_or_default();
     let retryable = match letter.retryable.as_deref() {
-        Some("yes") => ", worth a retry",
-        Some("no") => ", not worth a retry",
+        Some("yes") => ", retryable",
+        Some("no") => ", not retryable",
         Some(_) | None => "",
     };
     page.field("class", &format!("{}{category}{retryable}", letter.class));
@@ -191,9 +191,9 @@ fn attempts(page: &mut Page<'_>, runs: &[FailedRun], now: Time) {
     if runs.is_empty() {
         return;
     }
-    page.heading(&format!("failed runs ({})", runs.len()));
+    page.heading(&format!("failed attempts ({})", runs.len()));
     for (at, run) in runs.iter().enumerate() {
-        let when = run.timestamp.as_ref().map_or("at a time not told".into(), |at| moment::both(at, now));
+        let when = run.timestamp.as_ref().map_or("unknown time".into(), |at| moment::both(at, now));
         let took =
             run.processing_duration.map(|ms| format!(", took {}", moment::took(ms))).unwrap_or_default();
         let life = run.life.map(|life| format!(", life {life}")).unwrap_or_default();
@@ -244,7 +244,7 @@ fn decisions(page: &mut Page<'_>, decisions: &[Decision], now: Time) {
         let role = decision.role.as_ref().map(|role| format!(" ({role})")).unwrap_or_default();
         let with_others =
             decision.operation_id.as_ref().map(|id| format!(", in operation {id}")).unwrap_or_default();
-        let elsewhere = if decision.imported { ", in the store it came from" } else { "" };
+        let elsewhere = if decision.imported { ", in the original store" } else { "" };
         let why = decision.reason.as_deref().unwrap_or("no reason given");
         let when = moment::both(&decision.at, now);
         page.block(&escape::line(&format!(

@@ -72,6 +72,6 @@ fn difference(page: &mut Page<'_>, diff: &str) {
     }
     let more = lines.len().saturating_sub(DIFF_LINES);
     if more > 0 {
-        page.block(&format!("… and {} lines more", moment::count(more as u64)));
+        page.block(&format!("… and {} more lines", moment::count(more as u64)));
     }
 }

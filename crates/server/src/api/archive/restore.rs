@@ -46,11 +46,11 @@ const NDJSON: &str = "application/x-ndjson";
     path = "/api/v1/archive/{id}/restore",
     tag = "archive",
     params(("id" = String, Path)),
-    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; may be empty"),
+    request_body(content = Option<Object>, description = "`{\"reason\": \"…\"}`; optional"),
     responses(
         (status = 200, body = LetterSummary),
         (status = 404, description = "not_found"),
-        (status = 409, description = "not_archived: it is live; replaced: its key belongs to another letter or job by now"),
+        (status = 409, description = "not_archived: it is live; replaced: its key is used by another letter or job"),
         (status = 502, description = "file_missing or file_corrupt: `path` names the file"),
         (status = 503, description = "archive_unavailable")
     )
@@ -77,7 +77,7 @@ pub(crate) async fn restore_one(
     tag = "archive",
     request_body(content = Object, description = "`{\"filter\": {…}, \"count\": n}`, or `{\"all\": true, \"count\": n}`; `reason`; `place`: archived unless it says deleted"),
     responses(
-        (status = 200, body = RestoredBody, description = "Done. With `Accept: application/x-ndjson` lines of `{\"done\": n, \"of\": m}` while it goes on, the last `{\"end\": {…}}`; without that line it broke off, and `{\"problem\": \"…\"}` says why"),
+        (status = 200, body = RestoredBody, description = "Done. With `Accept: application/x-ndjson` lines of `{\"done\": n, \"of\": m}` while running, the last `{\"end\": {…}}`; without that line it was interrupted, see `{\"problem\": \"…\"}`"),
         (status = 400, description = "filter_required, bad_filter or bad_request: `field` says which"),
         (status = 409, description = "count_mismatch: nothing was restored"),
         (status = 422, description = "too_broad: more letters than one call restores"),
@@ -144,9 +144,9 @@ async fn select(app: &App, asked: &Asked) -> Result<Vec<Archived>, Problem> {
             let max = limits::RESTORED_PER_CALL;
             return Err(Problem::new(
                 Code::TooBroad,
-                format!("more than {max} letters of the archive match, and one call restores no more"),
+                format!("more than {max} archived letters match, the maximum per call"),
             )
-            .hint("narrow the filter, for example with since and until, and restore part by part"));
+            .hint("split the range with since and until"));
         }
         before = page.next;
         if before.is_none() {
@@ -157,11 +157,11 @@ async fn select(app: &App, asked: &Asked) -> Result<Vec<Archived>, Problem> {
     if count != expected {
         return Err(Problem::new(
             Code::CountMismatch,
-            format!("{count} letters of the archive match, {expected} were expected: nothing was restored"),
+            format!("{count} archived letters match, expected {expected}: nothing was restored"),
         )
         .with("count", count)
         .with("expectedCount", expected)
-        .hint("look at what matches with GET /api/v1/archive, then send its count"));
+        .hint("check the count with GET /api/v1/archive, then send it"));
     }
     Ok(letters)
 }
@@ -227,7 +227,7 @@ impl Restore {
             Ok(false) => (line(&json!({ "end": RestoredBody::from(self.end) })), None),
             // What was brought back stays; the rest can be asked for again.
             Err(error) => {
-                tracing::warn!(error = %error, "a restore by filter broke off");
+                tracing::warn!(error = %error, "restore by filter interrupted");
                 (
                     line(&json!({ "problem": Problem::from(error).text(), "restored": self.end.restored })),
                     None,
@@ -242,8 +242,8 @@ fn why_not(decided: Result<Decided, ArchiveError>) -> Option<String> {
     match decided {
         Ok(Decided::Done) => None,
         Ok(Decided::Refused(refused)) => Some(refused.to_string()),
-        Ok(Decided::Unknown | Decided::NoWayBack) => Some("it is not in the archive any more".into()),
-        Ok(Decided::Replaced) => Some("its key belongs to another letter or job by now".into()),
+        Ok(Decided::Unknown | Decided::NoWayBack) => Some("no longer archived".into()),
+        Ok(Decided::Replaced) => Some("its key is used by another letter or job".into()),
         Err(error) => Some(error.to_string()),
     }
 }
@@ -295,10 +295,10 @@ fn read(mut fields: Fields, now: Time) -> Result<Asked, Problem> {
             return Err(Problem::filter_required(&filter)
                 .hint(r#"send {"filter":{"queue":"billing"},"count":12}, or {"all":true,"count":12} for everything"#));
         }
-        (false, true) => return Err(bad("all", "and a filter contradict each other")),
+        (false, true) => return Err(bad("all", "conflicts with a filter")),
     }
     let Some(count) = count else {
-        return Err(bad("count", "is missing").hint("how many letters of GET /api/v1/archive match"));
+        return Err(bad("count", "is missing").hint("the number of matching archived letters"));
     };
     Ok(Asked { filter, place, count, reason })
 }

@@ -31,7 +31,7 @@ use crate::archive::{self, ArchiveError};
     tag = "archive",
     request_body(content = Option<Object>, description = "Empty for all, or `{\"fileId\": id}`"),
     responses(
-        (status = 200, content_type = "application/x-ndjson", body = CheckedLine, description = "A line for each file as it was checked, the last `{\"end\": {\"files\": n, \"letters\": n, \"damaged\": […]}}`; without that line it broke off, and `{\"problem\": \"…\"}` says why"),
+        (status = 200, content_type = "application/x-ndjson", body = CheckedLine, description = "A line for each file as it was checked, the last `{\"end\": {\"files\": n, \"letters\": n, \"damaged\": […]}}`; without that line it was interrupted, see `{\"problem\": \"…\"}`"),
         (status = 400, description = "bad_id or bad_request"),
         (status = 404, description = "not_found: there is no such file")
     )
@@ -66,7 +66,7 @@ async fn known(app: &App, text: &str) -> Result<ArchiveFile, Problem> {
         .map_err(|error| Problem::new(Code::BadId, error.to_string()).with("field", "fileId"))?;
     match app.store.file(id).await? {
         Some(file) => Ok(file),
-        None => Err(Problem::new(Code::NotFound, format!("file {id} does not exist"))
+        None => Err(Problem::new(Code::NotFound, format!("file {id} not found"))
             .hint("find files with GET /api/v1/archive/files or `lazaret archive files`")),
     }
 }
@@ -106,7 +106,7 @@ impl Walk {
             Ok(Some(checked)) => (line(&checked), Some(self)),
             Ok(None) => (line(&json!({ "end": self.end })), None),
             Err(error) => {
-                tracing::warn!(error = %error, "a check of the archive broke off");
+                tracing::warn!(error = %error, "archive verification interrupted");
                 (line(&json!({ "problem": error.to_string() })), None)
             }
         }

@@ -121,7 +121,7 @@ impl Reader {
         };
         if let End::Dropped(reason) = end {
             let (reader, place) = (&self.caller.name, self.told);
-            tracing::warn!(reader, place, "a reader of events was dropped at {place}: {reason}");
+            tracing::warn!(reader, place, "event reader disconnected at {place}: {reason}");
             // Nobody listens if the connection went in the meantime, and then nobody misses it.
             last_words.send(message::dropped(&reason, place).into()).ok();
         }
@@ -147,7 +147,7 @@ impl Reader {
             }
             let is_away = matches!(found, Found::StoreAway);
             if is_away && !away {
-                tracing::warn!(reader = self.caller.name, "events cannot be read, trying again");
+                tracing::warn!(reader = self.caller.name, "events cannot be read, retrying");
             }
             away = is_away;
         }
@@ -200,7 +200,7 @@ impl Reader {
             }
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(End::Left),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                Err(End::Dropped(format!("nothing was read for {} ms", stall.as_millis())))
+                Err(End::Dropped(format!("reader stalled for {} ms", stall.as_millis())))
             }
         }
     }
@@ -228,7 +228,7 @@ impl Reader {
         if let Some(session) = &self.session
             && matches!(sessions::stands(&self.app, session).await, Ok(false))
         {
-            return Err(End::Dropped("the session is over".to_owned()));
+            return Err(End::Dropped("session expired".to_owned()));
         }
         Ok(())
     }

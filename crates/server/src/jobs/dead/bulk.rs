@@ -31,9 +31,9 @@ pub struct Bulk {
 /// Why nothing was done to any.
 #[derive(Debug, thiserror::Error)]
 pub enum BulkRefused {
-    #[error("more than {} jobs match, and one call is for at most that many", limits::OJS_BULK_MAX)]
+    #[error("more than {} jobs match, the maximum per call", limits::OJS_BULK_MAX)]
     TooMany,
-    #[error("{matched} jobs match, not {expected}; nothing was done")]
+    #[error("{matched} jobs match, expected {expected}; nothing was changed")]
     CountMismatch { matched: u64, expected: u64 },
     #[error(transparent)]
     NotDone(#[from] NotDone),
@@ -132,8 +132,9 @@ async fn redrive(
         let left = rows.into_iter().filter(|row| !redrive::has_left(row.outcome));
         for row in left.take(limits::OJS_BULK_ERRORS_SHOWN) {
             let job = app.store.history(row.letter).await?.map(|history| history.letter.event_id);
-            let why =
-                row.evidence.unwrap_or_else(|| "it waits for an earlier job of its order key".to_owned());
+            let why = row
+                .evidence
+                .unwrap_or_else(|| "blocked by an earlier job with the same order key".to_owned());
             done.left.push((job, row.letter.to_string(), why));
         }
     }

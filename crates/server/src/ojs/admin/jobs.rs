@@ -167,10 +167,10 @@ fn read(pairs: &[(String, String)]) -> Result<Asked, Problem> {
                 asked.cursor = Some(JobId::parse(value).map_err(foreign)?);
             }
             "sort" if !["created_at", "-created_at"].contains(&value) => {
-                return Err(bad("jobs are sorted by created_at".into()));
+                return Err(bad("jobs can only be sorted by created_at".into()));
             }
             "order" if value != "desc" => {
-                return Err(bad("jobs come newest first".into()).hint("leave order out, or say desc"));
+                return Err(bad("jobs are listed newest first".into()).hint("omit order, or use desc"));
             }
             // A key that is not known narrows nothing, and a list does no harm.
             _ => {}

@@ -145,12 +145,12 @@ pub(crate) async fn wish(
         Wished::Done => {
             Ok(json!({"id": name, "worker_id": name, "state": wish.name(), "wished": wish.name()}))
         }
-        Wished::Unknown => Err(Problem::new(Code::NotFound, format!("there is no worker {}", shown(&name)))
-            .hint("a worker is known from its first heartbeat")
+        Wished::Unknown => Err(Problem::new(Code::NotFound, format!("unknown worker {}", shown(&name)))
+            .hint("a worker is registered by its first heartbeat")
             .detail("resource_type", "worker")
             .detail("resource_id", shown(&name))),
         Wished::Terminating => {
-            let message = format!("worker {} was told to terminate, and there is no way back", shown(&name));
+            let message = format!("worker {} is terminating: this cannot be undone", shown(&name));
             Err(Problem::new(Code::Conflict, message)
                 .hint("start another worker under another name")
                 .detail("current_state", Wish::Terminate.name()))

@@ -95,7 +95,7 @@ async fn all(
 fn deleted(action: &str, done: All) -> Result<Response, Problem> {
     match done {
         All::Done(done) => Ok(answer(action, "deleted", done)),
-        All::Redriven(_) => Err(Problem::new(Code::Internal, "a removal put jobs back")),
+        All::Redriven(_) => Err(Problem::new(Code::Internal, "a removal re-enqueued jobs")),
     }
 }
 

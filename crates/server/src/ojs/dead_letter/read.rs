@@ -118,9 +118,9 @@ fn read_sort(value: &str) -> Result<By, Problem> {
         "discarded_at" | "died_at" => Ok(By::Death),
         "added_at" => Ok(By::FirstDeath),
         _ => {
-            let message = format!("the dead letter cannot be sorted by `{}`", shown(value));
+            let message = format!("cannot sort by `{}`", shown(value));
             Err(Problem::new(Code::InvalidRequest, message)
-                .hint("known: discarded_at (also died_at), and added_at for the first time")
+                .hint("sort keys: discarded_at (alias died_at), added_at")
                 .detail("field", "sort"))
         }
     }
@@ -225,7 +225,7 @@ impl Call {
                 self.reason = given(reason).map(str::to_owned);
             }
             ("reason", _) => {
-                return Err(not_a(&format!("a text of at most {} bytes", limits::REASON_BYTES_MAX), key));
+                return Err(not_a(&format!("a string of at most {} bytes", limits::REASON_BYTES_MAX), key));
             }
             (key, _) => return Err(unknown(key)),
         }
@@ -246,7 +246,7 @@ impl Call {
     fn read(self, by: Confirmed, now: Time) -> Result<Bulk, Problem> {
         let confirmed = self.confirm.unwrap_or(by == Confirmed::ByPath);
         if !confirmed {
-            return Err(Problem::new(Code::ConfirmRequired, "a call for many jobs has to be confirmed")
+            return Err(Problem::new(Code::ConfirmRequired, "confirmation required for a bulk call")
                 .detail("field", "confirm"));
         }
         let filter = self.wanted.filter()?;
@@ -255,7 +255,7 @@ impl Call {
         match (filter.spares_nothing(Action::Redrive, now), self.all) {
             (false, false) => Ok(Bulk { filter, expected, reason }),
             (true, true) if expected.is_some() => Ok(Bulk { filter, expected, reason }),
-            (true, _) => Err(Problem::new(Code::FilterRequired, "without a filter every job would be meant")
+            (true, _) => Err(Problem::new(Code::FilterRequired, "filter required")
                 .detail("all", "{\"all\": true, \"expected_count\": N}")),
             (false, true) => {
                 Err(Problem::new(Code::InvalidRequest, "all and a filter contradict each other")
@@ -286,13 +286,13 @@ fn not_blank(field: &str, value: &str) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(Code::InvalidRequest, format!("{field} is empty"))
-        .hint("leave it out if it is not meant to narrow anything")
+        .hint("omit it if it is not needed")
         .detail("field", field))
 }
 
 fn unknown(field: &str) -> Problem {
     let field = shown(field);
-    Problem::new(Code::InvalidRequest, format!("{field} cannot be asked for"))
+    Problem::new(Code::InvalidRequest, format!("unknown filter {field}"))
         .hint(format!("known: {KEYS}; beside the filter: confirm, all, expected_count, reason"))
         .detail("field", field)
 }

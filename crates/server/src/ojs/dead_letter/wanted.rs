@@ -59,7 +59,7 @@ impl Wanted {
             Value::String(text) => self.take(key, text),
             _ if !is_known(key) => Ok(Key::Unknown),
             Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                let message = format!("{field} must be a text");
+                let message = format!("{field} must be a string");
                 Err(Problem::new(Code::SchemaValidation, message).detail("field", field))
             }
         }
@@ -79,7 +79,7 @@ fn is_known(key: &str) -> bool {
 /// Two values of which only one could hold would match nothing, or more than was meant.
 fn once<T: PartialEq>(slot: &mut Option<T>, value: T, key: &str) -> Result<(), Problem> {
     if slot.as_ref().is_some_and(|earlier| *earlier != value) {
-        return Err(bad(key, format!("{key} is given twice with different values")));
+        return Err(bad(key, format!("{key} given twice with different values")));
     }
     *slot = Some(value);
     Ok(())
@@ -99,7 +99,7 @@ fn when(key: &str, value: &str) -> Result<When, Problem> {
 fn length(key: &str, value: &str) -> Result<Length, Problem> {
     let length = Length::parse(value).map_err(|error| bad(key, format!("{key}: {error}")))?;
     if length.ms() > limits::FILTER_LENGTH_MS_MAX {
-        return Err(bad(key, format!("{key}: `{}` is too long a time", shown(value))));
+        return Err(bad(key, format!("{key}: duration `{}` is too long", shown(value))));
     }
     Ok(length)
 }
@@ -116,7 +116,7 @@ fn path(key: &str, value: &str) -> Result<PathCondition, Problem> {
     };
     parsed.map_err(|error| {
         bad(key, format!("{key}: the path `{}` {error}", shown(value)))
-            .hint("write it like $[0].customer_id == \"cust_123\", where $ is the array of the arguments")
+            .hint("use a path such as $[0].customer_id == \"cust_123\"; $ is the array of arguments")
     })
 }
 
@@ -125,7 +125,8 @@ fn state(value: &str) -> Result<(), Problem> {
     if value == JobState::Discarded.name() {
         return Ok(());
     }
-    let message = format!("state: no job in the dead letter is `{}`, all are discarded", shown(value));
+    let message =
+        format!("state `{}` is not possible in the dead letter: all jobs are discarded", shown(value));
     Err(bad("state", message))
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn page(
     let list = archive::files(State(Arc::clone(app)), asked.pairs(&["cursor"])).await?.0;
     let next = list.next_cursor.as_deref().map(|cursor| format!("{ADDRESS}?view=files&cursor={cursor}"));
     let page = Files {
-        shell: Shell::new(app, viewer, "Files of the archive", ADDRESS).await?.with(problem),
+        shell: Shell::new(app, viewer, "Archive files", ADDRESS).await?.with(problem),
         tabs: tabs(ADDRESS, &VIEWS, "files"),
         next,
         list,
@@ -82,12 +82,12 @@ async fn check(app: &Arc<App>, form: &Form) -> Result<String, Problem> {
     while begun.elapsed() < Duration::from_millis(limits::PAGE_WORK_MS_MAX) && walk.step().await?.is_some() {}
     let (files, letters, damaged) = (walk.end.files, walk.end.letters, walk.end.damaged.len() as u64);
     let mut told = match damaged {
-        0 => format!("{} files with {} letters are as they were written.", grouped(files), grouped(letters)),
-        _ => format!("{} of {} files are missing or damaged: see below.", grouped(damaged), grouped(files)),
+        0 => format!("{} files with {} letters verified.", grouped(files), grouped(letters)),
+        _ => format!("{} of {} files missing or damaged.", grouped(damaged), grouped(files)),
     };
     if files < walk.of {
         let rest = grouped(walk.of - files);
-        told.push_str(&format!(" {rest} were not looked at: verify again, or run lazaret archive verify."));
+        told.push_str(&format!(" {rest} not verified: verify again, or run lazaret archive verify."));
     }
     Ok(told)
 }

@@ -79,7 +79,7 @@ fn summary(what: &str, step: &str, rows: &[Bar], zone: Zone) -> String {
     let all = format!("{what}: {} in, {} out", grouped(up), grouped(down));
     match most {
         Some(most) => {
-            format!("{all}; most in one {step}: {}, {} {}", grouped(most.up), most.label, zone.name())
+            format!("{all}; peak per {step}: {}, {} {}", grouped(most.up), most.label, zone.name())
         }
         None => all,
     }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(figure.rows[0], Bar { label: "Fri 13 Nov 04:00".into(), up: 1, down: 0 });
         assert_eq!(figure.rows[47], Bar { label: "Sun 15 Nov 03:00".into(), up: 2, down: 5 });
         assert!(figure.svg.contains(
-            "aria-label=\"Letters in and out over the last 48 hours: 3 in, 5 out; most in one hour: 2, Sun 15 Nov 03:00 UTC\""
+            "aria-label=\"Letters in and out over the last 48 hours: 3 in, 5 out; peak per hour: 2, Sun 15 Nov 03:00 UTC\""
         ));
     }
 

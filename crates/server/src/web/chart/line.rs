@@ -41,7 +41,7 @@ pub(crate) fn line(points: &[Bar], ticks: &[Tick], words: Words<'_>) -> String {
         .expect(DRAWN);
     }
     if most > 0 {
-        write!(svg, "<text class=\"axis most\" x=\"0\" y=\"{}\">{} a day</text>", TOP - 6.0, grouped(most))
+        write!(svg, "<text class=\"axis most\" x=\"0\" y=\"{}\">{}/day</text>", TOP - 6.0, grouped(most))
             .expect(DRAWN);
     }
     svg.push_str("</svg>");

@@ -46,7 +46,7 @@ pub(crate) fn story(happenings: &[(Time, Mark)], label: &str, zone: Zone) -> Opt
         let x = 2.0 + 96.0 * at.since(first) as f64 / length as f64;
         let (what, shape) = match mark {
             Mark::Attempt => (
-                "an attempt failed".to_owned(),
+                "failed attempt".to_owned(),
                 format!(
                     "<line class=\"attempt\" x1=\"{x:.2}%\" y1=\"{}\" x2=\"{x:.2}%\" y2=\"{}\"/>",
                     LINE - 9.0,
@@ -58,7 +58,7 @@ pub(crate) fn story(happenings: &[(Time, Mark)], label: &str, zone: Zone) -> Opt
                 format!("<circle class=\"death\" cx=\"{x:.2}%\" cy=\"{LINE}\" r=\"6\"/>"),
             ),
             Mark::Sent => (
-                "a redrive sent it".to_owned(),
+                "sent by redrive".to_owned(),
                 format!("<circle class=\"sent\" cx=\"{x:.2}%\" cy=\"{LINE}\" r=\"5\"/>"),
             ),
         };
@@ -106,7 +106,7 @@ mod tests {
         let svg = story.unwrap();
         assert!(
             svg.contains(
-                "<title>Sun 15 Nov 03:30: a redrive sent it</title><circle class=\"sent\" cx=\"50.00%\""
+                "<title>Sun 15 Nov 03:30: sent by redrive</title><circle class=\"sent\" cx=\"50.00%\""
             ),
             "{svg}"
         );

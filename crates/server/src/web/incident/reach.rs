@@ -33,7 +33,7 @@ pub(super) fn of(entry: &IncidentEntry) -> Vec<Reach> {
         listed("Queues", &affected.queues, |filter, value| add(&mut filter.queue, value)),
         listed("Types", &affected.types, |filter, value| add(&mut filter.letter_type, value)),
         listed("Subscribers", &affected.subscribers, |filter, value| add(&mut filter.subscriber, value)),
-        listed("Aggregates", &affected.aggregates, |filter, value| add(&mut filter.aggregate, value)),
+        listed("Order keys", &affected.aggregates, |filter, value| add(&mut filter.aggregate, value)),
         listed("Tenants", &affected.tenants, |filter, value| add(&mut filter.tenant, value)),
         listed("Classes", &affected.classes, |filter, value| {
             filter.class.include.extend(ErrorClass::parse(value));

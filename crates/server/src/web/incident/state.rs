@@ -79,64 +79,65 @@ impl Next {
         if let Some(run) = running.filter(|run| !(came_back && stands_still(run))) {
             let address = format!("/redrives/{}", run.id);
             if stands_still(run) {
-                let why = run.why.as_deref().unwrap_or("somebody paused it");
-                let text = format!("It is {}: {why}. Resume it, or cancel it and plan anew.", run.state);
-                let link = Some((address, "Look at it"));
-                return Next { class: "warn", title: "A redrive of it stands still", text, link };
+                let why = run.why.as_deref().unwrap_or("paused manually");
+                let text =
+                    format!("Redrive {}: {why}. Resume it, or cancel it and create a new plan.", run.state);
+                let link = Some((address, "Open redrive"));
+                return Next { class: "warn", title: "Redrive halted", text, link };
             }
-            let text = format!("{} letters are on their way or wait their turn.", grouped(run.count));
-            let link = Some((address, "Watch it"));
-            return Next { class: "work", title: "A redrive of it is under way", text, link };
+            let text = format!("{} letters in this redrive.", grouped(run.count));
+            let link = Some((address, "Open redrive"));
+            return Next { class: "work", title: "Redrive running", text, link };
         }
         if counts.pending + counts.reprocessing == 0 {
-            let text = "It opens again by itself when another letter dies of the same cause.".into();
-            return Next { class: "good", title: "Nothing of it waits any more", text, link: None };
+            let text = "The incident reopens when another letter of the same cause arrives.".into();
+            return Next { class: "good", title: "No pending letters", text, link: None };
         }
         match (&entry.record.next, gate) {
             (Some(next), Some(reason)) => Next::before_the_gate(entry, next.code, reason),
             (Some(_), None) => Next {
                 class: "info",
-                title: "Its letters may go back",
-                text: "Their source asks for no analysis. Write one down all the same if this shall not come back.".into(),
+                title: "Ready to redrive",
+                text: "RCA is optional for this source, but recommended.".into(),
                 link: None,
             },
             (None, _) if counts.pending == 0 => Next {
                 class: "work",
-                title: "Its letters are under way",
-                text: format!("{} are being tried again.", grouped(counts.reprocessing)),
+                title: "Letters in flight",
+                text: format!("{} letters reprocessing.", grouped(counts.reprocessing)),
                 link: None,
             },
             (None, _) => Next {
                 class: "info",
-                title: "Put its letters back",
-                text: "Cause and fix are written down: letters that died before the fix may go.".into(),
+                title: "Ready to redrive",
+                text: "RCA and fix are complete: letters that died before the fix can be redriven.".into(),
                 link: None,
             },
         }
     }
 
     fn before_the_gate(entry: &IncidentEntry, code: &str, reason: &str) -> Next {
-        let told = |text: &str| format!("Its letters wait: {reason}. {text}");
+        let told = |text: &str| format!("Redrive blocked: {reason}. {text}");
         let is = |shut: Shut| shut.code() == code;
         if is(Shut::Poison) {
             let address = format!("/letters?q=incident:{}+status:pending", entry.incident.id);
             return Next {
                 class: "bad",
-                title: "Discard its letters",
-                text: told("If they are none, say so in the analysis by another category."),
-                link: Some((address, "See them")),
+                title: "Discard letters",
+                text: told("If they are not poison pills, change the RCA category."),
+                link: Some((address, "Show letters")),
             };
         }
         let (class, title, text, place, word) = if is(Shut::FixRequired) {
-            ("warn", "Name the fix", "Deploy it first, then say which change it was.", "#fix", "To the fix")
+            ("warn", "Link a fix", "Deploy the fix, then link the change.", "#fix", "Link fix")
         } else if is(Shut::DecisionRequired) {
-            let text = "Whoever may approve writes the decision down in place of a fix.";
-            ("warn", "Ask for the decision of an approver", text, "#fix", "To the decision")
+            let text = "An approver records the decision instead of a fix.";
+            ("warn", "Approver decision required", text, "#fix", "Record decision")
         } else if entry.incident.state == IncidentState::Regressed.name() {
-            let text = "Find out what else is wrong, then name the new fix.";
-            ("bad", "It came back: revise the analysis", text, "#rca", "To the analysis")
+            let text = "Save a new RCA revision, then link the new fix.";
+            ("bad", "Regressed: revise the RCA", text, "#rca", "Revise RCA")
         } else {
-            ("warn", "Write down the cause", "Then name the fix.", "#rca", "To the analysis")
+            ("warn", "RCA required", "Save the root cause, then link the fix.", "#rca", "Save root cause")
         };
         Next { class, title, text: told(text), link: Some((place.into(), word)) }
     }
@@ -162,18 +163,18 @@ impl Hindrances {
         let decide = viewer.hindrance(Permission::Decide);
         let state = IncidentState::parse(entry.incident.state);
         let business = entry.record.rca.as_ref().is_some_and(|rca| rca.category == Category::Business.name());
-        let deployed = business.then(|| "a business error needs the decision of an approver".to_owned());
+        let deployed = business.then(|| "a business error requires an approver decision".to_owned());
         let decision = viewer.hindrance(Permission::Approve);
         let neither = deployed.clone().filter(|_| decision.is_some());
-        let no_letter = || (counts.pending == 0).then(|| "no letter of it waits".to_owned());
+        let no_letter = || (counts.pending == 0).then(|| "no pending letters".to_owned());
         // When the fix in force was named does not matter here.
         let fix = if entry.record.fix_disproved { FixStanding::Disproved } else { FixStanding::None };
         let unmoved =
             || state.and_then(|state| state.takes_fix(fix).err()).map(|unmoved| unmoved.to_string());
         let open = || match (left, state) {
-            (1, _) => Some("a letter of it still waits or is under way".to_owned()),
-            (2.., _) => Some(format!("{} letters of it still wait or are under way", grouped(left))),
-            (0, Some(IncidentState::Closed)) => Some("it is closed".to_owned()),
+            (1, _) => Some("1 letter is still pending or in flight".to_owned()),
+            (2.., _) => Some(format!("{} letters are still pending or in flight", grouped(left))),
+            (0, Some(IncidentState::Closed)) => Some("already closed".to_owned()),
             (0, _) => None,
         };
         Hindrances {

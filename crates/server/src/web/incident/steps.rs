@@ -151,13 +151,13 @@ fn fields(step: Step, viewer: &Viewer, form: &Form) -> serde_json::Map<String, V
 
 fn told(step: Step, entry: &IncidentEntry) -> String {
     match (step, entry.record.rcas.len(), &entry.incident.assignee) {
-        (Step::Diagnose, 1, _) => "The cause is written down.".into(),
-        (Step::Diagnose, revision, _) => format!("The analysis is revised; this is revision {revision}."),
-        (Step::Fix, ..) => "The fix is named: letters that died before it may go back.".into(),
-        (Step::Assign, _, Some(who)) => format!("{who} looks after this incident."),
-        (Step::Assign, _, None) => "Nobody looks after this incident now.".into(),
-        (Step::Note, ..) => "The note is on the timeline.".into(),
-        (Step::Close, ..) => "The incident is closed.".into(),
+        (Step::Diagnose, 1, _) => "Root cause saved.".into(),
+        (Step::Diagnose, revision, _) => format!("RCA revision {revision} saved."),
+        (Step::Fix, ..) => "Fix linked: letters that died before it are ready to redrive.".into(),
+        (Step::Assign, _, Some(who)) => format!("Assigned to {who}."),
+        (Step::Assign, _, None) => "Incident unassigned.".into(),
+        (Step::Note, ..) => "Note added.".into(),
+        (Step::Close, ..) => "Incident closed.".into(),
     }
 }
 

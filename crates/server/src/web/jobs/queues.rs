@@ -100,11 +100,10 @@ async fn set(app: &Arc<App>, viewer: &Viewer, form: &Form, paused: bool) -> Resu
     let name = form.get("name").trim().to_owned();
     let path = Ok(Path(name.clone()));
     match ojs::queues::set_paused(app, &viewer.caller, &viewer.request, path, paused).await {
-        Ok(_) if paused => Ok(done(
-            "/jobs?view=queues",
-            &format!("Queue {name} is paused: jobs are taken in, none is given out."),
-        )),
-        Ok(_) => Ok(done("/jobs?view=queues", &format!("Queue {name} gives jobs out again."))),
+        Ok(_) if paused => {
+            Ok(done("/jobs?view=queues", &format!("Queue {name} paused: jobs are accepted, not delivered.")))
+        }
+        Ok(_) => Ok(done("/jobs?view=queues", &format!("Queue {name} resumed."))),
         Err(problem) => page(app, viewer, &Asked::default(), Some((problem.into(), form))).await,
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn quiet(
     viewer: Viewer,
     form: Form,
 ) -> Result<Response, Problem> {
-    tell(&app, &viewer, &form, Wish::Quiet, "gets no more jobs and finishes those at hand").await
+    tell(&app, &viewer, &form, Wish::Quiet, "is quiet: it finishes active jobs and fetches no new ones").await
 }
 
 pub(super) async fn resume(
@@ -75,7 +75,7 @@ pub(super) async fn resume(
     viewer: Viewer,
     form: Form,
 ) -> Result<Response, Problem> {
-    tell(&app, &viewer, &form, Wish::Running, "gets jobs again").await
+    tell(&app, &viewer, &form, Wish::Running, "is running again").await
 }
 
 pub(super) async fn terminate(
@@ -83,7 +83,7 @@ pub(super) async fn terminate(
     viewer: Viewer,
     form: Form,
 ) -> Result<Response, Problem> {
-    tell(&app, &viewer, &form, Wish::Terminate, "is told to end with its next heartbeat").await
+    tell(&app, &viewer, &form, Wish::Terminate, "terminates with its next heartbeat").await
 }
 
 async fn tell(

@@ -81,21 +81,23 @@ impl Typed {
 
 const fn words(verb: Verb) -> (&'static str, &'static str, &'static str) {
     match verb {
-        Verb::Resolve => ("Resolve", "The work was done in another way: it is not sent again.", ""),
-        Verb::Discard => {
-            ("Discard", "It will never be sent again. It stays readable and can be reopened.", "danger")
-        }
-        Verb::Reopen => ("Reopen", "It waits for a decision again.", ""),
-        Verb::Hold => ("Hold", "Nothing removes, archives or discards it until it is released.", ""),
-        Verb::Release => ("Release", "Limits and people may remove, archive and discard it again.", ""),
-        Verb::Retry => ("Retry", "It is sent to its destination now.", "primary"),
-        Verb::Delete => (
-            "Delete",
-            "It leaves every list. If it died not long ago its content goes to the archive and can be restored; \
-             otherwise it is destroyed.",
+        Verb::Resolve => ("Resolve", "Marks the letter as resolved. It is not sent again.", ""),
+        Verb::Discard => (
+            "Discard",
+            "A discarded letter is never sent again. It stays readable and can be reopened.",
             "danger",
         ),
-        Verb::Restore => ("Restore", "It comes back as it was.", "primary"),
+        Verb::Reopen => ("Reopen", "A reopened letter is pending again.", ""),
+        Verb::Hold => ("Hold", "Prevents discard, archive and deletion until released.", ""),
+        Verb::Release => ("Release", "Allows discard, archive and deletion again.", ""),
+        Verb::Retry => ("Retry", "Sends the letter to its destination.", "primary"),
+        Verb::Delete => (
+            "Delete",
+            "A letter that died recently moves to the archive and can be restored; an older one is deleted \
+             permanently.",
+            "danger",
+        ),
+        Verb::Restore => ("Restore", "Restores the letter in its previous state.", "primary"),
     }
 }
 
@@ -155,7 +157,7 @@ impl Doors {
         let sending = against(Action::Redrive).or(barred);
         // A changed job goes by the way of the specification, which knows no force.
         let of_job = shut.as_ref().filter(|_| summary.source == SOURCE);
-        let of_job = of_job.map(|closed| format!("{}; a changed job cannot pass by force", closed.why));
+        let of_job = of_job.map(|closed| format!("{}; no emergency override for edited jobs", closed.why));
         Ok(Doors {
             plain: plain.collect(),
             retry: sending.clone().or(lost),
@@ -185,7 +187,7 @@ pub(crate) async fn decide(
     match decisions::by_id(verb, state, caller, request, Ok(Path(id.clone())), Ok(body)).await {
         Ok(_) if verb == Verb::Delete => Ok(done(
             "/letters",
-            &format!("Letter {id} deleted. While its content is kept it can be restored from the archive."),
+            &format!("Letter {id} deleted. It can be restored from the archive while its content is kept."),
         )),
         Ok(_) => Ok(done(&format!("/letters/{id}"), &format!("Letter {}.", past(verb)))),
         Err(problem) => refused(&app, &viewer, &id, problem, Typed { action: verb.name(), form }).await,
@@ -229,12 +231,12 @@ pub(crate) async fn retry(
 pub(super) fn told(redrive: &RedriveBody) -> &'static str {
     let letters = &redrive.letters;
     match () {
-        () if letters.succeeded + letters.assumed > 0 => "Letter sent: its work is done.",
+        () if letters.succeeded + letters.assumed > 0 => "Delivered and resolved.",
         () if letters.failed + letters.relapsed > 0 => {
-            "Letter sent and refused: it waits again, with one more attempt."
+            "Rejected by the destination. The letter is pending again."
         }
-        () if letters.unknown > 0 => "Nobody knows whether the letter arrived: settle it at its redrive.",
-        () => "Letter sent: its redrive shows what becomes of it.",
+        () if letters.unknown > 0 => "Outcome unknown: settle it on the redrive page.",
+        () => "Letter sent. The redrive page shows the outcome.",
     }
 }
 

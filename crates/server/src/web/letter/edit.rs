@@ -240,9 +240,7 @@ impl Wish {
             edit.insert("destination".into(), Value::String(name.clone()));
         }
         if edit.is_empty() {
-            return Err(
-                bad("edit", "changes nothing").hint("to send the letter as it is, use Retry on its page")
-            );
+            return Err(bad("edit", "changes nothing").hint("to send the letter unchanged, use Retry letter"));
         }
         // Of what was typed: a digest of hidden values would let them be guessed. They are those of this life.
         let life = found.entry.summary.life;
@@ -298,7 +296,7 @@ fn read_headers(text: &str) -> Result<Headers, Problem> {
         let Some((name, value)) = line.split_once(':').filter(|(name, _)| !name.trim().is_empty()) else {
             let line = crate::raw_json::shown(line);
             return Err(
-                bad("headers", format!("the line `{line}` is no header")).hint("write one as `name: value`")
+                bad("headers", format!("invalid header line `{line}`")).hint("write one as `name: value`")
             );
         };
         headers.push((name.trim().to_owned(), value.trim().into()));
@@ -351,7 +349,7 @@ async fn render(
     let is_fit = escaped(&lines).len() <= limits::WEB_EDIT_BYTES_MAX;
     let destinations = app.destinations.names().filter(|name| *name != JOBS).map(|name| Choice {
         label: app.destinations.by_name(name).map_or_else(
-            |_| format!("{name} (cannot be used)"),
+            |_| format!("{name} (unavailable)"),
             |named| format!("{name} ({})", named.address()),
         ),
         chosen: name == chosen.as_str(),

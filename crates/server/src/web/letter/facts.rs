@@ -57,7 +57,7 @@ pub(super) fn of(entry: &LetterEntry, shown: &Shown) -> Vec<Fact> {
     facts.push(fact("Retries", &retries(summary.retry_count, summary.max_retries)));
     if let Some(resolution) = &summary.resolution {
         facts.push(fact(
-            "Settled",
+            "Resolved",
             &format!("{} by {}", resolution.strategy.replace('_', " "), resolution.resolved_by),
         ));
         facts.extend(resolution.notes.as_deref().map(|text| fact("Notes", text)));
@@ -66,7 +66,7 @@ pub(super) fn of(entry: &LetterEntry, shown: &Shown) -> Vec<Fact> {
         summary
             .previous_id
             .as_ref()
-            .map(|id| Fact { link: Some(format!("/letters/{id}")), ..fact("Before it", id) }),
+            .map(|id| Fact { link: Some(format!("/letters/{id}")), ..fact("Previous letter", id) }),
     );
     facts.push(copied("Fingerprint", &summary.fingerprint));
     let origin = entry.origin.as_ref().and_then(|raw| Origin::from_json(raw.get()).ok());

@@ -139,7 +139,7 @@ impl Shown {
             let body_missing = envelope.body_missing().map(|why| redactor.text(why).into_owned());
             Shown { body_missing, ..shown }
         });
-        masking.await.map_err(|_| Problem::new(Code::Internal, "the body could not be masked"))
+        masking.await.map_err(|_| Problem::new(Code::Internal, "body could not be masked"))
     }
 
     /// The same as an original, to compare with.
@@ -211,10 +211,8 @@ impl Shown {
         let all = size(self.bytes);
         let note = match (whole, extent) {
             (true, _) => None,
-            (false, Extent::Beginning) => Some(format!("This is the beginning of {all}.")),
-            (false, Extent::Whole) => {
-                Some(format!("This is as much of {all} as a page shows; the file has it all."))
-            }
+            (false, Extent::Beginning) => Some(format!("Truncated: first part of {all}.")),
+            (false, Extent::Whole) => Some(format!("Truncated: download the file for all {all}.")),
         };
         Viewed { note, has_more: !whole && extent == Extent::Beginning, ..viewed }
     }

@@ -47,14 +47,14 @@ impl Many {
             }
         }
         match letters.len() {
-            0 => Err(Problem::new(Code::BadRequest, "no letter is chosen")
-                .hint("go back and tick the letters that you mean, or use \"All matching letters\"")),
+            0 => Err(Problem::new(Code::BadRequest, "no letters selected")
+                .hint("select letters in the list, or act on all matching letters")),
             1..=limits::PAGE_ROWS_MAX => Ok(Many::Chosen(letters, q)),
             _ => Err(Problem::new(
                 Code::BadRequest,
-                format!("more than {} letters are chosen", limits::PAGE_ROWS_MAX),
+                format!("more than {} letters selected", limits::PAGE_ROWS_MAX),
             )
-            .hint("use a filter and \"All matching letters\"")),
+            .hint("use a filter and act on all matching letters")),
         }
     }
 }
@@ -63,7 +63,7 @@ impl Many {
 pub(super) fn read_verb(name: &str) -> Result<Verb, Problem> {
     Verb::BY_FILTER.into_iter().find(|verb| verb.name() == name).ok_or_else(|| {
         let known: Vec<&str> = Verb::BY_FILTER.into_iter().map(Verb::name).collect();
-        Problem::new(Code::BadRequest, format!("`{}` is nothing that is done to letters", shown(name)))
+        Problem::new(Code::BadRequest, format!("unknown action `{}`", shown(name)))
             .hint(format!("known: {}, redrive", known.join(", ")))
     })
 }
@@ -99,8 +99,7 @@ pub(crate) async fn act(
         },
         Many::Chosen(letters, q) => {
             if verb == Verb::Hold && form.text("reason").is_none() {
-                let problem =
-                    Problem::new(Code::ReasonRequired, "a hold needs a reason").with("field", "reason");
+                let problem = Problem::new(Code::ReasonRequired, "reason required").with("field", "reason");
                 return confirm::render(&app, &viewer, verb, &many, &form, Some(&problem)).await;
             }
             one_by_one(&app, &viewer, verb, letters, q, &form).await
@@ -117,7 +116,7 @@ async fn plan(app: &Arc<App>, viewer: &Viewer, many: &Many) -> Result<Response, 
     let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
     let body = Ok(wish.to_string().into());
     let (_, _, redrive) = redrives::plan(State(Arc::clone(app)), caller, request, body).await?;
-    Ok(done(&format!("/redrives/{}", redrive.id), "Planned. Nothing is sent before you launch it."))
+    Ok(done(&format!("/redrives/{}", redrive.id), "Plan created. Nothing is sent until you launch it."))
 }
 
 /// Decides on all letters that match, if they are as many as was typed.
@@ -129,7 +128,9 @@ async fn by_filter(
     form: &Form,
 ) -> Result<Response, Problem> {
     let Some(count) = form.count("count")? else {
-        return Err(Problem::new(Code::BadRequest, "type how many letters you mean").with("field", "count"));
+        return Err(
+            Problem::new(Code::BadRequest, "type the number of letters to confirm").with("field", "count")
+        );
     };
     let mut wish: Map<String, Value> = form.texts(&["reason"]);
     wish.insert("expectedCount".into(), count.into());
@@ -152,13 +153,13 @@ async fn by_filter(
     // What goes on behind the page, or left letters out, is told there.
     let with_operation = format!("{list}&operation={}", operation.id);
     if status == StatusCode::ACCEPTED {
-        let notice = format!("{} {} goes on behind this page.", label(verb), letters_of(operation.total));
+        let notice = format!("{} {} is running in the background.", label(verb), letters_of(operation.total));
         return Ok(done(&with_operation, &notice));
     }
     let notice = format!("{} {}.", letters_of(operation.done), past(verb));
     Ok(match operation.skipped {
         0 => done(&list, &notice),
-        skipped => done(&with_operation, &format!("{notice} {} left out.", letters_of(skipped))),
+        skipped => done(&with_operation, &format!("{notice} {} skipped.", letters_of(skipped))),
     })
 }
 

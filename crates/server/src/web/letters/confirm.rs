@@ -137,21 +137,21 @@ impl ConfirmPage {
 
 fn meaning(verb: Verb, app: &App) -> String {
     match verb {
-        Verb::Resolve => "Their work was done in another way: they are not sent again.".into(),
+        Verb::Resolve => "Marks the letters as resolved. They are not sent again.".into(),
         Verb::Discard => {
-            "They will never be sent again. They stay readable, and each of them can be reopened.".into()
+            "Discarded letters are never sent again. They stay readable and can be reopened.".into()
         }
-        Verb::Reopen => "They wait for a decision again.".into(),
-        Verb::Hold => "Nothing removes, archives or discards them until they are released.".into(),
-        Verb::Release => "Limits and people may remove, archive and discard them again.".into(),
+        Verb::Reopen => "Reopened letters are pending again.".into(),
+        Verb::Hold => "Prevents discard, archive and deletion until released.".into(),
+        Verb::Release => "Allows discard, archive and deletion again.".into(),
         Verb::Delete => {
             let floor = length(Policies::of(&app.config).longest_floor_ms());
             format!(
-                "They leave every list. Those that died less than {floor} ago go to the archive with all they hold and \
-                 can be restored from there; what is older is destroyed."
+                "Letters that died less than {floor} ago move to the archive and can be restored; older letters are \
+                 deleted permanently."
             )
         }
-        Verb::Retry => "They are sent to their destinations.".into(),
-        Verb::Restore => "They come back as they were.".into(),
+        Verb::Retry => "Sends the letters to their destinations.".into(),
+        Verb::Restore => "Restores the letters in their previous state.".into(),
     }
 }

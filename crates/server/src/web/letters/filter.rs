@@ -95,10 +95,10 @@ impl Asked {
         let choice = |sort: Sort| SortChoice {
             name: sort.name(),
             label: match sort.name() {
-                "-diedAt" => "last died first",
-                "diedAt" => "first died first",
-                "-createdAt" => "last captured first",
-                _ => "first captured first",
+                "-diedAt" => "Died, newest first",
+                "diedAt" => "Died, oldest first",
+                "-createdAt" => "Captured, newest first",
+                _ => "Captured, oldest first",
             },
             chosen: sort == chosen,
         };

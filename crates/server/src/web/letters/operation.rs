@@ -30,7 +30,7 @@ pub(crate) async fn show(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Page<OperationPage>, Problem> {
     let operation = decisions::operation(State(Arc::clone(&app)), id).await?.0;
-    let shell = Shell::new(&app, &viewer, "Decision on many letters", "/letters").await?;
+    let shell = Shell::new(&app, &viewer, "Bulk action", "/letters").await?;
     let list = format!("/letters?q={}", encoded(&operation.filter));
     Ok(Page(OperationPage { shell, operation, list }))
 }

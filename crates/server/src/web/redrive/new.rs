@@ -97,7 +97,7 @@ pub(super) async fn plan(
     form: Form,
 ) -> Result<Response, Problem> {
     match make(&app, &viewer, &form).await {
-        Ok(id) => Ok(done(&format!("/redrives/{id}"), "The plan is made. Nothing was sent yet.")),
+        Ok(id) => Ok(done(&format!("/redrives/{id}"), "Plan created. Nothing was sent yet.")),
         Err(problem) => {
             let q = form.get("q").to_owned();
             select(&app, &viewer, q, form, Some(problem)).await
@@ -116,9 +116,9 @@ async fn make(app: &Arc<App>, viewer: &Viewer, form: &Form) -> Result<String, Pr
 /// The form as the API takes it; what was left empty is left to it.
 fn wish(form: &Form) -> Result<Map<String, Value>, Problem> {
     let Some(q) = form.text("q") else {
-        return Err(Problem::new(Code::FilterRequired, "say which letters: an empty filter is refused")
+        return Err(Problem::new(Code::FilterRequired, "filter required")
             .with("field", "q")
-            .hint("type one such as queue:billing since:24h, or begin at an incident, whose letters have one cause"));
+            .hint("enter a filter such as queue:billing since:24h, or start from an incident"));
     };
     let mut wish = options(form)?;
     wish.extend(form.texts(&["reason"]));
@@ -164,7 +164,7 @@ pub(super) fn pace(form: &Form) -> Result<Option<Value>, Problem> {
         ("" | "other", Some(rate)) => Ok(Some(rate.into())),
         ("", None) => Ok(None),
         ("other", None) => {
-            Err(Problem::new(Code::BadRequest, "how many letters a minute is not said").with("field", "pace"))
+            Err(Problem::new(Code::BadRequest, "rate required: letters per minute").with("field", "pace"))
         }
         (word, _) => Ok(Some(word.into())),
     }
@@ -222,18 +222,18 @@ pub(super) fn fields() -> Vec<Field> {
             "canary",
             "Canaries",
             limits::CANARY_LETTERS,
-            "letters that go first and alone; the others follow once they succeeded; 0 for none",
+            "letters sent first; the rest start once they succeed; 0 for none",
         ),
-        time("canaryTimeout", "Wait for canaries", "such as 15m; then it pauses and says so"),
+        time("canaryTimeout", "Canary timeout", "such as 15m; then the redrive pauses"),
         field(
             "stopPercent",
-            "Stop above",
+            "Failure threshold",
             limits::STOP_PERCENT,
-            "percent of the last letters that failed or died again",
+            "percent failed or relapsed; then the redrive stops",
         ),
-        field("stopOf", "Of the last", limits::STOP_OUTCOMES, "letters that the percentage is taken of"),
-        time("quiet", "Quiet time", "without a new death for so long, a letter is taken for done"),
-        field("batchSize", "Batch size", limits::REDRIVE_BATCH, "letters claimed at once"),
-        field("concurrency", "Concurrency", limits::REDRIVE_CONCURRENCY, "letters on their way at once"),
+        field("stopOf", "Threshold window", limits::STOP_OUTCOMES, "number of last letters"),
+        time("quiet", "Quiet window", "a letter without a relapse for this long is assumed successful"),
+        field("batchSize", "Batch size", limits::REDRIVE_BATCH, "letters claimed per batch"),
+        field("concurrency", "Concurrency", limits::REDRIVE_CONCURRENCY, "letters in flight"),
     ]
 }

@@ -41,16 +41,16 @@ pub(super) fn counts(letters: &OutcomesBody) -> BTreeMap<Outcome, u64> {
 pub(super) const fn told(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::Succeeded => ("ok", "succeeded"),
-        Outcome::Assumed => ("ok", "taken for done"),
-        Outcome::Ended => ("calm", "ended without a dead letter"),
-        Outcome::Sent => ("work", "sent, not verified yet"),
-        Outcome::Out => ("work", "being sent"),
-        Outcome::Unknown => ("warn", "nobody knows whether sent"),
-        Outcome::Failed => ("bad", "refused by the destination"),
-        Outcome::Relapsed => ("bad", "died again"),
-        Outcome::LaneBlocked => ("warn", "behind one that did not go or failed"),
-        Outcome::Skipped => ("calm", "moved before their turn"),
-        Outcome::Cancelled => ("calm", "cancelled before their turn"),
+        Outcome::Assumed => ("ok", "assumed successful"),
+        Outcome::Ended => ("calm", "ended (cancelled, dropped or expired)"),
+        Outcome::Sent => ("work", "sent, verifying"),
+        Outcome::Out => ("work", "in flight"),
+        Outcome::Unknown => ("warn", "unknown outcome"),
+        Outcome::Failed => ("bad", "rejected by destination"),
+        Outcome::Relapsed => ("bad", "relapsed"),
+        Outcome::LaneBlocked => ("warn", "blocked by order key"),
+        Outcome::Skipped => ("calm", "skipped (state changed)"),
+        Outcome::Cancelled => ("calm", "cancelled"),
         Outcome::Waiting => ("wait", "waiting"),
     }
 }
@@ -115,16 +115,16 @@ pub(super) fn gate(redrive: &RedriveBody) -> Option<Gate> {
     let assumed = if redrive.options.canary_assumed { count(Outcome::Assumed) } else { 0 };
     let (verified, all) = (count(Outcome::Succeeded) + assumed, canaries.values().sum());
     let (state, text) = if redrive.canary_passed {
-        (("good", "passed"), "the others follow".to_owned())
+        (("good", "passed"), "redrive continues".to_owned())
     } else {
         match judge(&canaries, redrive.options.canary_assumed) {
-            CanaryVerdict::Pass => (("good", "passed"), "the others follow".to_owned()),
+            CanaryVerdict::Pass => (("good", "passed"), "redrive continues".to_owned()),
             CanaryVerdict::Wait | CanaryVerdict::Renew => {
-                (("canary", "waiting"), "the others wait for them".to_owned())
+                (("canary", "waiting"), "waiting for canaries".to_owned())
             }
             CanaryVerdict::Fail(outcome) => {
                 let (count, (_, label)) = (count(outcome), told(outcome));
-                (("failed", "failed"), format!("{} {label}: the others do not follow", grouped(count)))
+                (("failed", "failed"), format!("{} {label}: redrive halted", grouped(count)))
             }
         }
     };

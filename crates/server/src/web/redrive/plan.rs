@@ -128,17 +128,16 @@ impl PlanPage {
     /// What to do about a refusal, from here.
     fn next(&self, refusal: &RefusalShown) -> String {
         match refusal.code.as_str() {
-            "rca_required" => "Write the cause down on the incident's page, then name its fix.".to_owned(),
-            "fix_required" => "Name the fix on the incident's page, once it is in force.".to_owned(),
-            "decision_required" => "An approver names the decision on the incident's page.".to_owned(),
-            "poison" => "Discard them. If they are none, say so on the incident's page by another category."
-                .to_owned(),
-            "no_way_back" => {
-                "Say in the configuration where they go: [sources.NAME.destination]. Then plan anew."
+            "rca_required" => "Save the root cause on the incident page, then link the fix.".to_owned(),
+            "fix_required" => "Link the fix on the incident page once it is deployed.".to_owned(),
+            "decision_required" => "An approver records the decision on the incident page.".to_owned(),
+            "poison" => {
+                "Discard them. If they are not poison pills, change the RCA category on the incident page."
                     .to_owned()
             }
+            "no_way_back" => "Configure [sources.NAME.destination], then create a new plan.".to_owned(),
             "lane_blocked" => {
-                "Put the earlier letters of their order key back first, or discard them.".to_owned()
+                "Redrive or discard the earlier letters with the same order key first.".to_owned()
             }
             _ => refusal.hint.clone(),
         }
@@ -154,12 +153,12 @@ impl PlanPage {
     fn order(&self) -> &'static str {
         let first = &self.redrive.options.prioritization;
         match (first.order_by, first.direction) {
-            ("createdAt", "desc") => "last captured first",
-            ("createdAt", _) => "first captured first",
+            ("createdAt", "desc") => "capture time, newest first",
+            ("createdAt", _) => "capture time, oldest first",
             ("retryCount", "desc") => "most retries first",
             ("retryCount", _) => "fewest retries first",
-            (_, "desc") => "last death first",
-            (_, _) => "first death first",
+            (_, "desc") => "time of death, newest first",
+            (_, _) => "time of death, oldest first",
         }
     }
 
@@ -179,15 +178,15 @@ impl PlanPage {
 /// Why it cannot be launched.
 fn hindrance(redrive: &RedriveBody, is_planned: bool, now: Time) -> Option<String> {
     if !is_planned {
-        return Some("its list is still being taken down".to_owned());
+        return Some("snapshot in progress".to_owned());
     }
     let expires = redrive.expires_at.as_deref().and_then(|at| Time::parse(at).ok());
     if expires.is_some_and(|expires| expires < now) {
-        return Some("this plan has expired: plan anew, things may have moved since".to_owned());
+        return Some("plan expired: create a new plan".to_owned());
     }
     match (redrive.count, redrive.total) {
-        (0, 0) => Some("no pending letter matches".to_owned()),
-        (0, _) => Some("no letter may go: see below what is refused and what to do".to_owned()),
+        (0, 0) => Some("no matching pending letters".to_owned()),
+        (0, _) => Some("all letters blocked: see Blocked letters".to_owned()),
         (_, _) => None,
     }
 }
@@ -235,7 +234,7 @@ pub(super) async fn launch(
     let Path(id) = id?;
     match start(&app, &viewer, &id, &form).await {
         Ok(redrive) => {
-            let told = format!("The redrive of {} is launched.", letters(redrive.count));
+            let told = format!("Redrive of {} launched.", letters(redrive.count));
             Ok(done(&format!("/redrives/{}", redrive.id), &told))
         }
         Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
@@ -244,9 +243,9 @@ pub(super) async fn launch(
 
 async fn start(app: &Arc<App>, viewer: &Viewer, id: &str, form: &Form) -> Result<RedriveBody, Problem> {
     let Some(count) = form.count("count")? else {
-        return Err(Problem::new(Code::BadRequest, "the number of letters is missing: nothing was sent")
+        return Err(Problem::new(Code::BadRequest, "confirmation required: nothing was sent")
             .with("field", "count")
-            .hint("type the number that the button names"));
+            .hint("type the number of letters to confirm"));
     };
     let mut wish = form.texts(&["breakGlass"]);
     if form.is_checked("force") && wish.is_empty() {

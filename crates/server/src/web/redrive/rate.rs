@@ -42,8 +42,7 @@ pub(super) async fn of(app: &Arc<App>, redrive: &RedriveBody, span: &Span) -> Re
     if rows.is_empty() {
         return Ok(None);
     }
-    let label =
-        format!("Letters that it sent, by the {}: sent above, failed or dead again below", span.step.name());
+    let label = format!("Letters sent per {}: sent above, failed or relapsed below", span.step.name());
     Ok(Some(Rate { svg: chart::flow(&span.bars(&moved), &label, "sent", "failed"), rows, late }))
 }
 

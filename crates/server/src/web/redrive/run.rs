@@ -93,7 +93,7 @@ impl RunPage {
             is_finished: !state.is_unfinished(),
             gate: gate(&redrive),
             parts: parts(&redrive.letters),
-            bar: bar(&redrive.letters, "What became of its letters"),
+            bar: bar(&redrive.letters, "Outcomes"),
             had_turn: redrive.count - redrive.letters.waiting - redrive.letters.out,
             speed: Speed::of(&redrive, state, launched, just_now, shell.now),
             pace: pace_told(&redrive.options.pace),
@@ -156,7 +156,7 @@ impl Steps {
         let by_role = viewer.hindrance(Permission::Decide);
         let why = |step: Step| {
             let allowed = redrive.allowed_actions.contains(&step.name());
-            let by_state = (!allowed).then(|| format!("a redrive that is {state} does not allow this"));
+            let by_state = (!allowed).then(|| format!("not allowed: redrive is {state}"));
             by_role.clone().or(by_state)
         };
         let forced = redrive.break_glass.is_some();
@@ -183,10 +183,10 @@ pub(super) async fn step(
     match take(step, &app, &viewer, &id, &form).await {
         Ok(redrive) => {
             let told = match step {
-                Step::Pause => "Paused. What is on its way is still verified.".to_owned(),
-                Step::Resume => "It goes on.".to_owned(),
-                Step::Cancel => "Cancelled. Letters that were not sent wait again.".to_owned(),
-                Step::Pace => format!("The pace is now: {}.", pace_told(&redrive.options.pace)),
+                Step::Pause => "Redrive paused. Letters in flight are still verified.".to_owned(),
+                Step::Resume => "Redrive resumed.".to_owned(),
+                Step::Cancel => "Redrive cancelled. Unsent letters are pending again.".to_owned(),
+                Step::Pace => format!("Rate set: {}.", pace_told(&redrive.options.pace)),
             };
             Ok(done(&format!("/redrives/{}", redrive.id), &told))
         }
@@ -230,8 +230,8 @@ pub(super) async fn settle(
     match redrives::settle(State(Arc::clone(&app)), caller, request, path, Ok(body)).await {
         Ok(redrive) => {
             let told = match form.get("outcome") {
-                "sent" => "Settled: it was sent, and is verified as any other.",
-                _ => "Settled: it was not sent, and waits again.",
+                "sent" => "Marked as sent. Verification continues.",
+                _ => "Marked as not sent. The letter is pending again.",
             };
             let back = match form.get("from") {
                 "list" => "?outcome=unknown#letters",
@@ -259,7 +259,7 @@ pub(super) async fn settle_all(
             Ok(done(&format!("/redrives/{id}"), &format!("{} settled.", outcomes::letters(settled))))
         }
         Ok((settled, left)) => {
-            let told = format!("{} settled, {left} are left.", outcomes::letters(settled));
+            let told = format!("{} settled, {left} remaining.", outcomes::letters(settled));
             Ok(done(&format!("/redrives/{id}#run-attention"), &told))
         }
         Err(problem) => super::page(&app, &viewer, &id, Vec::new(), Some((&problem, &form))).await,
@@ -271,7 +271,7 @@ async fn settle_each(app: &Arc<App>, viewer: &Viewer, id: &str, form: &Form) -> 
     let state = || State(Arc::clone(app));
     let unknown = redrives::show(state(), Ok(Path(id.to_owned()))).await?.0.letters.unknown;
     if form.count("settled")? != Some(unknown) {
-        let text = format!("there are {unknown} such letters; nothing was settled");
+        let text = format!("{unknown} letters have an unknown outcome; nothing was settled");
         return Err(Problem::new(Code::CountMismatch, text).with("field", "settled"));
     }
     let mut settled = 0;

@@ -93,9 +93,9 @@ fn left_ms(letters: u64, rate: f64) -> i64 {
 pub(super) fn pace_told(pace: &PaceBody) -> String {
     match pace {
         PaceBody::PerMinute(rate) => {
-            format!("{} a minute", crate::web::format::grouped(u64::from(*rate)))
+            format!("{}/min", crate::web::format::grouped(u64::from(*rate)))
         }
-        PaceBody::Word("unlimited") => "as fast as they are taken".to_owned(),
+        PaceBody::Word("unlimited") => "unlimited".to_owned(),
         PaceBody::Word(word) => (*word).to_owned(),
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_pace_reads_as_a_sentence() {
-        assert_eq!(pace_told(&PaceBody::PerMinute(1_000)), "1,000 a minute");
-        assert_eq!(pace_told(&PaceBody::Word("unlimited")), "as fast as they are taken");
+        assert_eq!(pace_told(&PaceBody::PerMinute(1_000)), "1,000/min");
+        assert_eq!(pace_told(&PaceBody::Word("unlimited")), "unlimited");
     }
 }

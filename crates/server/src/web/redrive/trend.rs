@@ -78,7 +78,10 @@ pub(super) async fn of(app: &Arc<App>, span: &Span, incidents: &[Touched]) -> Re
         return Ok(None);
     }
     let bars = span.bars(&moved);
-    let label = format!("Letters of its incidents, by the {}: deaths above, settled below", span.step.name());
+    let label = format!(
+        "Letters of the incidents per {}: deaths above, resolved or discarded below",
+        span.step.name()
+    );
     let svg = chart::flow(&bars, &label, "deaths", "settled");
     let bars = bars.into_iter().filter(|bar| bar.up + bar.down > 0).collect();
     Ok(Some(Trend { svg, bars }))

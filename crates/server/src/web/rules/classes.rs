@@ -66,7 +66,7 @@ pub(super) async fn page(app: &Arc<App>, viewer: &Viewer) -> Result<Response, Pr
         retryable: match class.retryable() {
             Retryable::Yes => "yes",
             Retryable::No => "no",
-            Retryable::PresetDecides => "the retry policy decides",
+            Retryable::PresetDecides => "by retry policy",
         },
         phrases: builtin_phrases(class),
         pending: counted.by_class.get(class.name()),

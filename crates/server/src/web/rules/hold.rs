@@ -64,7 +64,7 @@ async fn page(
         reason: refused.as_ref().map(|(_, form)| form.get("reason").to_owned()).unwrap_or_default(),
         hindrance: viewer
             .hindrance(Permission::Decide)
-            .or_else(|| hold.released_at.as_ref().map(|_| "it has ended already".to_owned())),
+            .or_else(|| hold.released_at.as_ref().map(|_| "already released".to_owned())),
         hold,
     };
     Ok(match problem {
@@ -83,7 +83,7 @@ pub(super) async fn release(
     let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
     let body = Ok(form::body(form.texts(&["reason"])));
     match holds::release(State(Arc::clone(&app)), caller, request, Ok(Path(id.clone())), body).await {
-        Ok(_) => Ok(done(&format!("/rules/holds/{id}"), "The hold is released.")),
+        Ok(_) => Ok(done(&format!("/rules/holds/{id}"), "Hold released.")),
         Err(problem) => page(&app, &viewer, &id, &Asked::default(), Some((problem, &form))).await,
     }
 }

@@ -115,7 +115,7 @@ pub(super) async fn place(
         Err(problem) => Err(problem),
     };
     match placed {
-        Ok((_, _, Json(hold))) => Ok(done(&format!("/rules/holds/{}", hold.id), "The hold is in force.")),
+        Ok((_, _, Json(hold))) => Ok(done(&format!("/rules/holds/{}", hold.id), "Hold placed.")),
         Err(problem) => page(&app, &viewer, &Asked::default(), Some((problem, &form))).await,
     }
 }

@@ -117,7 +117,7 @@ pub(super) async fn prune(
     match retention::prune(State(Arc::clone(&app)), caller, Ok(Bytes::new())).await {
         Ok(pruned) => {
             let (archived, deleted) = (grouped(pruned.archived), grouped(pruned.deleted));
-            let rest = if pruned.complete { "" } else { " The rest goes behind this call." };
+            let rest = if pruned.complete { "" } else { " The rest is pruned in the background." };
             Ok(done(
                 "/rules?view=retention",
                 &format!("Pruned: {archived} letters archived, {deleted} deleted.{rest}"),

@@ -12,7 +12,7 @@ const WINDOW_MS: i64 = 30_000;
 /// With less than this a speed would be a guess.
 const MEASURED_MS_MIN: i64 = 3_000;
 
-/// Letters that had their turn, as they were seen.
+/// Processed letters over time.
 #[derive(Debug, Default)]
 pub struct Speed {
     seen: VecDeque<(Time, u64)>,

@@ -25,8 +25,8 @@ pub fn picture(redrive: &Redrive, speed: &Speed, screen: &Screen, now: Time) -> 
     lines.extend(fit::wrapped(&times(redrive, speed, now), room));
     lines.extend(outcomes(&redrive.letters, screen, room));
     let next = match redrive.state.as_str() {
-        "paused" => format!("go on: lazaret redrive resume {}", escape::line(&redrive.id)),
-        _ => "Ctrl-C ends the watching, not the redrive".to_owned(),
+        "paused" => format!("resume: lazaret redrive resume {}", escape::line(&redrive.id)),
+        _ => "Ctrl-C stops following, not the redrive".to_owned(),
     };
     lines.push(screen.paint(Paint::Dim, &fit::cut(&next, room)));
     lines.join("\n")
@@ -60,13 +60,11 @@ fn gate_text(redrive: &Redrive) -> Option<String> {
     let all = canaries.waiting + canaries.under_way() + canaries.settled();
     let count = moment::count;
     Some(match (redrive.canary_passed, redrive.state.as_str()) {
-        (true, _) => format!("gate open: the first {} succeeded", count(all)),
-        (false, "canary" | "planned") => format!(
-            "gate shut: {} of the first {} succeeded, the others wait for them",
-            count(good),
-            count(all)
-        ),
-        (false, _) => format!("gate shut: {} of the first {} succeeded", count(good), count(all)),
+        (true, _) => format!("canaries passed: {} succeeded", count(all)),
+        (false, "canary" | "planned") => {
+            format!("canaries: {} of {} succeeded, the rest wait", count(good), count(all))
+        }
+        (false, _) => format!("canaries: {} of {} succeeded", count(good), count(all)),
     })
 }
 
@@ -91,15 +89,15 @@ fn times(redrive: &Redrive, speed: &Speed, now: Time) -> String {
     let allowed = pace_told(&redrive.options.pace);
     match speed.per_minute() {
         Some(rate) if redrive.state == "running" => {
-            parts.push(format!("{} a minute (allowed: {allowed})", moment::count(rate)));
+            parts.push(format!("{}/min (limit {allowed})", moment::count(rate)));
         }
-        Some(_) | None => parts.push(format!("allowed: {allowed}")),
+        Some(_) | None => parts.push(format!("limit {allowed}")),
     }
     if let Some(left) = speed.left_ms(redrive) {
-        parts.push(format!("about {} left", moment::took(left)));
+        parts.push(format!("remaining about {}", moment::took(left)));
     }
     if let Some(since) = since_launch(redrive, now) {
-        parts.push(format!("since {}", moment::took(since)));
+        parts.push(format!("elapsed {}", moment::took(since)));
     }
     parts.join(" · ")
 }
@@ -123,7 +121,7 @@ fn named(letters: &Outcomes) -> Vec<(&'static str, u64, Option<Paint>)> {
         ("blocked", letters.lane_blocked, Some(Paint::Red)),
         ("ended", letters.ended, None),
         ("cancelled", letters.cancelled, None),
-        ("on the way", letters.under_way(), Some(Paint::Cyan)),
+        ("in flight", letters.under_way(), Some(Paint::Cyan)),
         ("waiting", letters.waiting, None),
     ];
     always.into_iter().chain(if_any.into_iter().filter(|(_, count, _)| *count > 0)).collect()
@@ -163,8 +161,10 @@ pub fn line(redrive: &Redrive, speed: &Speed, now: Time) -> String {
         Some(gate) if !redrive.canary_passed => format!("; {gate}"),
         Some(_) | None => String::new(),
     };
-    let left =
-        speed.left_ms(redrive).map(|left| format!("; about {} left", moment::took(left))).unwrap_or_default();
+    let left = speed
+        .left_ms(redrive)
+        .map(|left| format!("; remaining about {}", moment::took(left)))
+        .unwrap_or_default();
     format!(
         "{now} {}{why} {} of {}: {}{gate}{left}",
         escape::line(&redrive.state),
@@ -223,14 +223,14 @@ mod tests {
         let why = Some("canary: \u{1b}[2Jfailed".to_owned());
         let paused = drawn(&Redrive { state: "paused".into(), why, ..canary() }, 80);
         assert!(paused.contains("paused: canary: \\u{1b}[2Jfailed"), "{paused}");
-        assert!(paused.ends_with(&format!("go on: lazaret redrive resume {}", run().id)), "{paused}");
+        assert!(paused.ends_with(&format!("resume: lazaret redrive resume {}", run().id)), "{paused}");
     }
 
     #[test]
     fn a_log_gets_a_line_and_the_end_is_summed_up() {
         let now = Time::parse(NOW).unwrap();
-        insta::assert_snapshot!(line(&run(), &Speed::default(), now), @"2026-11-15T03:00:00.000Z running 218 of 412: 212 ok, 2 failed, 1 relapsed, 1 unknown, 1 skipped, 1 blocked, 8 on the way, 186 waiting; about 1 m 51 s left");
-        insta::assert_snapshot!(line(&canary(), &Speed::default(), now), @"2026-11-15T03:00:00.000Z canary 3 of 412: 3 ok, 0 failed, 0 relapsed, 0 unknown, 0 skipped, 2 on the way, 407 waiting; gate shut: 3 of the first 5 succeeded, the others wait for them");
+        insta::assert_snapshot!(line(&run(), &Speed::default(), now), @"2026-11-15T03:00:00.000Z running 218 of 412: 212 ok, 2 failed, 1 relapsed, 1 unknown, 1 skipped, 1 blocked, 8 in flight, 186 waiting; remaining about 1 m 51 s");
+        insta::assert_snapshot!(line(&canary(), &Speed::default(), now), @"2026-11-15T03:00:00.000Z canary 3 of 412: 3 ok, 0 failed, 0 relapsed, 0 unknown, 0 skipped, 2 in flight, 407 waiting; canaries: 3 of 5 succeeded, the rest wait");
         let letters = Outcomes { succeeded: 410, failed: 2, ..Outcomes::default() };
         let finished_at = Some("2026-11-15T03:01:50Z".to_owned());
         let done = Redrive { state: "done".into(), letters, finished_at, ..run() };

@@ -40,18 +40,18 @@ impl Field {
             }),
             Hidden::Some => match drafted(app, found).await? {
                 Some(open) => Some(open),
-                None => return Ok(fixed("Parts of the body are masked, and it is no JSON")),
+                None => return Ok(fixed("Masked body that is not JSON")),
             },
             Hidden::All => None,
         };
-        let Some(open) = open else { return Ok(fixed("The body is not text")) };
+        let Some(open) = open else { return Ok(fixed("Binary body")) };
         // Browsers replace these, or make one end of a line of all kinds.
         let is_torn = open.text.contains('\0') || open.text.replace("\r\n", "").contains('\r');
         Ok(match () {
             () if escaped(&open.text).len() > limits::WEB_EDIT_BYTES_MAX => {
-                fixed("The body is too large for a page")
+                fixed("Body too large for this page")
             }
-            () if is_torn => fixed("The body holds signs that a text field does not keep"),
+            () if is_torn => fixed("Body with characters that a text field cannot keep"),
             () => Field::Open(Box::new(open)),
         })
     }
@@ -87,8 +87,7 @@ impl Field {
             None => typed.clone(),
             Some(draft) => draft.fill(&typed).map_err(|why| {
                 bad("body", why.to_string()).hint(
-                    "leave each ⟦hidden …⟧ as it is, with its quotes, under a name that hides it too; or put another \
-                     value in its place",
+                    "keep each ⟦hidden …⟧ placeholder unchanged, with its quotes, under a masked name; or replace it",
                 )
             })?,
         };
@@ -131,7 +130,7 @@ fn in_one_line(text: String) -> String {
 }
 
 fn fixed(why: &str) -> Field {
-    let how = "change it with `lazaret retry --body FILE` or POST /api/v1/dead-letters/{id}/retry";
+    let how = "edit it with `lazaret retry --body FILE` or POST /api/v1/dead-letters/{id}/retry";
     Field::Fixed(format!("{why}: {how}."))
 }
 
@@ -148,7 +147,7 @@ async fn drafted(app: &App, found: &Found) -> Result<Option<Open>, Problem> {
         let text = if is_one_line(&original) { in_lines(&draft.text) } else { draft.text.clone() };
         Some(Open { text, original, draft: Some(draft) })
     });
-    drafting.await.map_err(|_| Problem::new(Code::Internal, "the body could not be masked"))
+    drafting.await.map_err(|_| Problem::new(Code::Internal, "body could not be masked"))
 }
 
 #[cfg(test)]

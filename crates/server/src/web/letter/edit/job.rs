@@ -83,10 +83,7 @@ pub(super) async fn submit(
         }
     };
     match dead::retry(app, &edited.job.id.to_string(), &with, &actor(&viewer.caller, &viewer.request)).await {
-        Ok(job) => Ok(done(
-            &format!("/jobs/{}", job.id),
-            &format!("Job put back, changed, into queue {}.", job.queue),
-        )),
+        Ok(job) => Ok(done(&format!("/jobs/{}", job.id), &format!("Edited job enqueued in {}.", job.queue))),
         Err(why) => edited.page(app, viewer, Some(form), Some(problem(why)), Some(wish)).await,
     }
 }
@@ -125,7 +122,7 @@ impl Edited {
         [
             ("queue", "Queue", "text", job.queue.clone()),
             ("priority", "Priority", "number", job.priority.to_string()),
-            ("maxAttempts", "Attempts at most", "number", job.retry.max_attempts.to_string()),
+            ("maxAttempts", "Maximum attempts", "number", job.retry.max_attempts.to_string()),
         ]
     }
 
@@ -139,8 +136,8 @@ impl Edited {
             let is_list =
                 serde_json::from_str::<&RawValue>(&filled).is_ok_and(|raw| raw.get().starts_with('['));
             if !is_list {
-                return Err(bad("args", "is no list in JSON")
-                    .hint("arguments are a list: [1, \"two\", {\"three\": 3}]"));
+                return Err(bad("args", "is not a JSON array")
+                    .hint("arguments are a JSON array: [1, \"two\", {\"three\": 3}]"));
             }
             request.push(format!("\"args\":{filled}"));
             seen.push(typed);
@@ -150,7 +147,7 @@ impl Edited {
             let Some(typed) = form.text(name).filter(|typed| *typed != was) else { continue };
             let value = match kind {
                 "number" => {
-                    let number: i64 = typed.parse().map_err(|_| bad(name, "is no whole number"))?;
+                    let number: i64 = typed.parse().map_err(|_| bad(name, "is not an integer"))?;
                     Value::from(number)
                 }
                 _ => Value::from(typed.clone()),
@@ -163,8 +160,7 @@ impl Edited {
             plain.push((label, was, typed));
         }
         if request.is_empty() {
-            return Err(bad("edit", "changes nothing")
-                .hint("to put the job back as it is, use Retry on its letter's page"));
+            return Err(bad("edit", "changes nothing").hint("to enqueue the job unchanged, use Retry letter"));
         }
         // Of what was typed: a digest of hidden values would let them be guessed. They are those of this life.
         let life = self.found.entry.summary.life;
