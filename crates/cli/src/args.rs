@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lazaret_server::config::{Config, Overrides};
 
+use crate::commands::alerts::AlertsCommand;
 use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
 use crate::commands::broker::{JetStreamCommand, RabbitMqCommand};
@@ -316,6 +317,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Take in what `export` wrote
     Import(ImportArgs),
+    /// List alerts, acknowledge and silence them, and test notifications
+    #[command(subcommand)]
+    Alerts(AlertsCommand),
     /// List replay rules, which put letters back by themselves, and switch them
     Rules(RulesArgs),
     /// Make, list and revoke access tokens

@@ -10,7 +10,7 @@ use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 41] = [
+const TABLES: [&str; 46] = [
     "dead_letter_queue",
     "letter_keys",
     "lives",
@@ -51,6 +51,11 @@ const TABLES: [&str; 41] = [
     "run_minutes",
     "archive_attempts",
     "relay_tries",
+    "alerts",
+    "alert_groups",
+    "silences",
+    "notifications",
+    "alert_progress",
     "meta",
 ];
 

@@ -26,6 +26,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (14, include_str!("migrations/0014_kept_attempts.sql")),
     (15, include_str!("migrations/0015_known_deaths.sql")),
     (16, include_str!("migrations/0016_origins.sql")),
+    (22, include_str!("migrations/0022_alerts.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".
