@@ -37,6 +37,13 @@ pub(crate) const TEST_NEEDS: &[Need] = &[
         &["rabbitmq-server"],
         "is the broker that the RabbitMQ source and worker are tested against",
     ),
+    need("Prometheus", &["promtool"], &["prometheus"], "checks the alert rules that are made from the code"),
+    need(
+        "Alertmanager",
+        &["prometheus-alertmanager"],
+        &["prometheus-alertmanager"],
+        "is notified of alerts by the tests",
+    ),
     need(
         "AMQP tools",
         &["amqp-publish"],

@@ -18,7 +18,6 @@ const READ_BY_PEOPLE: [&str; 8] = [
 ];
 const EXTENSIONS: [&str; 5] = ["html", "js", "md", "rs", "toml"];
 /// The alerts page, whose texts are replaced together with it.
-const EXEMPT: [&str; 2] = ["crates/server/src/web/alerts.rs", "crates/server/templates/alerts.html"];
 
 /// The retired phrase, in lower case, and the term to use.
 const PHRASES: [(&str, &str); 46] = [

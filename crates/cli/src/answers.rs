@@ -1,5 +1,6 @@
 //! What the server answers, as far as the commands look into it. `--json` prints the answers themselves.
 
+pub mod alert;
 pub mod archive;
 pub mod event;
 pub mod hold;

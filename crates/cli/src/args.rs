@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use lazaret_server::config::{Config, Overrides};
 
+use crate::commands::alerts::AlertsCommand;
 use crate::commands::archive::ArchiveCommand;
 use crate::commands::audit::AuditArgs;
 use crate::commands::bench::BenchArgs;
@@ -319,6 +320,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Import letters from an export
     Import(ImportArgs),
+    /// List, acknowledge and silence alerts; test notifications
+    #[command(subcommand)]
+    Alerts(AlertsCommand),
     /// List, enable and disable replay rules
     Rules(RulesArgs),
     /// Create, list and revoke access tokens

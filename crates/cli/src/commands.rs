@@ -1,5 +1,6 @@
 //! The commands, one file for each. They decide nothing about letters; the server does.
 
+pub mod alerts;
 pub mod archive;
 pub mod audit;
 pub mod bench;
@@ -88,6 +89,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> anyhow::Result<Outcome> {
         Command::Import(args) => import::run(args, &client()?, screen).await,
         Command::Token(command) => token::run(command, cli.global.url_from, &client()?, screen).await,
         Command::Audit(args) => audit::run(args, cli.global.url_from, &client()?, screen).await,
+        Command::Alerts(command) => alerts::run(command, &client()?, screen).await,
         Command::Rules(args) => rules::run(args, &client()?, screen).await,
         Command::Progress(args) => progress::run(args, &client()?, screen).await,
         Command::Store(command) => store::run(command, screen).await,

@@ -113,6 +113,18 @@ id!(
     /// Names a file of the archive.
     FileId
 );
+id!(
+    /// Names an alert; made of what the alert is about.
+    AlertId
+);
+id!(
+    /// Names a notification.
+    NotificationId
+);
+id!(
+    /// Names a silence.
+    SilenceId
+);
 
 #[cfg(test)]
 mod tests {

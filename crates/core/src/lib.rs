@@ -3,6 +3,7 @@
 //! Nothing here does IO, asks for the time, draws randomness, or knows SQL, HTTP or async; whatever a decision needs
 //! is passed in. The types are not serialisable on purpose: the API and the stores own their shapes and convert.
 
+pub mod alert;
 pub mod attempt;
 pub mod broker;
 pub mod class;

@@ -1,6 +1,7 @@
 //! Every limit in one place, each with its reason. A limit that an operator may change is the default of a key under
 //! `[limits]`; the others are part of the contract.
 
+mod alerts;
 mod destination;
 mod fingerprint;
 mod jetstream;
@@ -14,6 +15,7 @@ mod session;
 mod shared;
 mod web;
 
+pub use alerts::*;
 pub use destination::*;
 pub use fingerprint::*;
 pub use jetstream::*;

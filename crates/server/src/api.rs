@@ -1,6 +1,7 @@
 //! `/api/v1` and the health routes: the router, and the layers that every request passes.
 
 pub(crate) mod admin;
+pub(crate) mod alerts;
 pub(crate) mod archive;
 pub(crate) mod audit;
 pub(crate) mod decisions;
@@ -107,6 +108,12 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/v1/rules/replay", get(rules::list))
         .route("/api/v1/rules/replay/{name}/enable", post(rules::enable))
         .route("/api/v1/rules/replay/{name}/disable", post(rules::disable))
+        .route("/api/v1/alerts", get(alerts::list))
+        .route("/api/v1/alerts/test", post(alerts::test))
+        .route("/api/v1/alerts/{id}/acknowledge", post(alerts::acknowledge))
+        .route("/api/v1/silences", get(alerts::silences).post(alerts::silence))
+        .route("/api/v1/silences/{id}", delete(alerts::unsilence))
+        .route("/api/v1/notifications", get(alerts::notifications))
         .route("/api/v1/retention", get(retention::show))
         .route("/api/v1/prune", post(retention::prune))
         .route("/api/v1/audit", get(admin::audit))

@@ -13,6 +13,7 @@ use lazaret_store::{Store, StoreError};
 use tokio::sync::watch;
 
 use crate::access::Access;
+use crate::alerts::Measured;
 use crate::archive::Archive;
 use crate::audit::AuditKey;
 use crate::books::Books;
@@ -66,6 +67,8 @@ pub struct App {
     pub(crate) verifications: Arc<Verifications>,
     /// What is wrong, as pages saw it last.
     pub(crate) moods: Arc<Moods>,
+    /// When alerts were measured last.
+    pub(crate) measured: Arc<Measured>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -101,6 +104,7 @@ impl App {
             books: Arc::default(),
             verifications: Arc::default(),
             moods: Arc::default(),
+            measured: Arc::default(),
             stop: Arc::new(watch::Sender::new(false)),
         };
         app.access.reload(app.store.as_ref()).await?;

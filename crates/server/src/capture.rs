@@ -2,6 +2,7 @@
 //!
 //! A source acknowledges a message only once it holds the receipt: that is after the commit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazaret_core::key::CaptureKey;
@@ -14,8 +15,9 @@ use crate::app::App;
 pub async fn capture(app: &App, captured: Vec<Captured>) -> Result<Vec<Receipt>, StoreError> {
     let Some(source) = captured.first().map(|one| one.source.clone()) else { return Ok(Vec::new()) };
     let admitted = admit_all(app, captured).await?;
+    let causes = causes(&admitted);
     let receipts = app.store.insert(admitted).await?;
-    log(&source, &receipts);
+    log(&source, &receipts, &causes);
     Ok(receipts)
 }
 
@@ -26,8 +28,9 @@ pub async fn capture_of(app: &App, captured: Captured, key: CaptureKey) -> Resul
     for one in &mut admitted {
         one.key = key;
     }
+    let causes = causes(&admitted);
     let receipts = app.store.insert(admitted).await?;
-    log(&source, &receipts);
+    log(&source, &receipts, &causes);
     Ok(receipts)
 }
 
@@ -52,8 +55,54 @@ async fn admit_all(app: &App, captured: Vec<Captured>) -> Result<Vec<Admitted>, 
     })
 }
 
-/// No death is silent (RULE-040-060): each capture is a line, a batch is one with its numbers.
-fn log(source: &str, receipts: &[Receipt]) {
+/// What the log says of one letter: whose cause it is and where it died. Ids and bodies are not in it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Cause {
+    letter_type: String,
+    queue: String,
+    error_type: String,
+    fingerprint: String,
+}
+
+fn causes(admitted: &[Admitted]) -> Vec<Cause> {
+    let cause = |one: &Admitted| Cause {
+        letter_type: one.captured.letter_type.clone(),
+        queue: one.captured.queue.clone(),
+        error_type: one.captured.error.error_type.clone(),
+        fingerprint: one.grouping.fingerprint.to_string(),
+    };
+    admitted.iter().map(cause).collect()
+}
+
+/// Causes of one batch that are logged one by one.
+const CAUSES_LOGGED_MAX: usize = 20;
+
+/// Logs new deaths by their cause, one line for each cause of a batch.
+fn log_causes(source: &str, receipts: &[Receipt], causes: &[Cause]) {
+    let mut counts: BTreeMap<&Cause, u64> = BTreeMap::new();
+    for (_, cause) in receipts.iter().zip(causes).filter(|(it, _)| it.outcome != Outcome::Duplicate) {
+        *counts.entry(cause).or_default() += 1;
+    }
+    for (cause, letters) in counts.iter().take(CAUSES_LOGGED_MAX) {
+        let Cause { letter_type, queue, error_type, fingerprint } = cause;
+        tracing::info!(
+            source,
+            queue,
+            letter_type,
+            error_type,
+            fingerprint,
+            letters,
+            "dead letters: {letters} of {letter_type} in {queue}: {error_type}"
+        );
+    }
+    if counts.len() > CAUSES_LOGGED_MAX {
+        tracing::info!(source, "and {} more causes in this batch", counts.len() - CAUSES_LOGGED_MAX);
+    }
+}
+
+/// No death is silent (RULE-040-060): each capture is a line, a batch is one with its numbers and one for each cause.
+fn log(source: &str, receipts: &[Receipt], causes: &[Cause]) {
+    log_causes(source, receipts, causes);
     let count = |outcome| receipts.iter().filter(|receipt| receipt.outcome == outcome).count();
     let (created, recurred, relapsed) =
         (count(Outcome::Created), count(Outcome::Recurred), count(Outcome::Relapse));

@@ -4,6 +4,7 @@
 //! none is passed over: a key that is silently ignored is found in production. The value of `store`, the address of a
 //! destination and its secret may be credentials and must never reach an error.
 
+mod alerts;
 mod archive;
 mod check;
 mod destination;
@@ -44,6 +45,7 @@ use lazaret_core::redaction::Redactor;
 use lazaret_core::replay::ReplayRule;
 use lazaret_core::retention::Retention;
 
+pub use alerts::{AlertsConfig, Credential, ReceiverConfig, ReceiverKind, SmtpTls, WebhookFormat};
 pub use archive::{ArchiveConfig, ArchiveUrl, Cloud};
 pub(crate) use check::REQUEST_MS_CEILING;
 pub use destination::{DestinationConfig, DestinationUrl, Secret, Success};
@@ -93,6 +95,7 @@ pub struct Config {
     pub redaction: RedactionConfig,
     pub archive: ArchiveConfig,
     pub jobs: JobsConfig,
+    pub alerts: AlertsConfig,
     pub redrive: RedriveConfig,
     /// What holds for letters of every source, unless the source or the queue says otherwise.
     pub retention: Retention,
@@ -329,6 +332,7 @@ impl Config {
                 }
             }
         }
+        secrets.extend(self.alerts.secrets());
         secrets
     }
 
@@ -394,6 +398,7 @@ impl Default for Config {
             redaction: RedactionConfig::default(),
             archive: ArchiveConfig::default(),
             jobs: JobsConfig::default(),
+            alerts: AlertsConfig::default(),
             redrive: RedriveConfig::default(),
             retention: Retention::default(),
             sources: BTreeMap::from([(REPORT_SOURCE.to_owned(), report)]),

@@ -4,6 +4,7 @@
 //! progress, and what is allowed comes from `lazaret_core`.
 
 pub mod access;
+pub mod alerts;
 pub mod api;
 pub mod app;
 pub mod archive;

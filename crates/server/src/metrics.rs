@@ -4,6 +4,7 @@
 //! asked for. Ids, messages and arguments never become labels. `docs/reference/metrics.md` lists every metric.
 
 mod family;
+pub mod rules;
 mod scrape;
 
 use std::fmt;
@@ -39,6 +40,8 @@ pub struct Metrics {
     queue_time: Family<2, Histogram>,
     requests: Family<3, Total>,
     request_duration: Family<2, Histogram>,
+    alerts: Family<1, Total>,
+    notifications: Family<2, Total>,
 }
 
 impl fmt::Debug for Metrics {
@@ -92,6 +95,20 @@ impl Metrics {
                 ["method", "route"],
                 || Histogram::new(REQUEST_SECONDS),
             ),
+            alerts: Family::register(
+                &mut registry,
+                "lazaret_alert_transitions_total",
+                "Alerts that began to fire or resolved",
+                ["state"],
+                Total::default,
+            ),
+            notifications: Family::register(
+                &mut registry,
+                "lazaret_notifications_total",
+                "Attempts to deliver notifications, by outcome",
+                ["receiver", "outcome"],
+                Total::default,
+            ),
             registry,
             started_at,
         }
@@ -100,6 +117,16 @@ impl Metrics {
     /// When this instance began to listen.
     pub(crate) fn started_at(&self) -> Time {
         self.started_at
+    }
+
+    pub(crate) fn alerts_moved(&self, fired: u64, resolved: u64) {
+        self.alerts.of(["firing"]).add(fired);
+        self.alerts.of(["resolved"]).add(resolved);
+    }
+
+    /// An attempt to deliver a notification ended.
+    pub(crate) fn notification(&self, receiver: &str, outcome: &'static str) {
+        self.notifications.of([receiver, outcome]).add(1);
     }
 
     pub(crate) fn job_enqueued(&self, job: &Job) {

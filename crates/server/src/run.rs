@@ -1,5 +1,6 @@
 //! The loops: each calls a tick until it is idle, then waits for a change or for a while.
 
+mod alerts;
 mod drive;
 
 use std::sync::Arc;
@@ -243,6 +244,8 @@ pub(crate) fn start(live: &Arc<Live>) -> JoinSet<()> {
     for duty in Duty::ALL {
         loops.spawn(work(duty, Arc::clone(live)));
     }
+    loops.spawn(alerts::evaluate(Arc::clone(live)));
+    loops.spawn(alerts::deliver(Arc::clone(live)));
     loops.spawn(drive::redrives(Arc::clone(live)));
     loops.spawn(sources::supervise(Arc::clone(live)));
     let app = live.app();

@@ -27,7 +27,7 @@ mod rules;
 mod settings;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
-mod sources;
+pub(crate) mod sources;
 mod tabs;
 pub(crate) mod viewer;
 mod zone;

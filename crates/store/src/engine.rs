@@ -1,6 +1,7 @@
 //! Operations that are written once, over the seam. What the two databases do apart stays in `sqlite` and `postgres`.
 
 mod access;
+mod alerts;
 pub(crate) mod archive;
 mod audit;
 pub(crate) mod decisions;
@@ -25,7 +26,12 @@ use crate::seam::Table;
 
 /// Every table whose columns are stated here; a test compares them with both schemas.
 #[cfg(feature = "testing")]
-pub(crate) const TABLES: [Table; 22] = [
+pub(crate) const TABLES: [Table; 27] = [
+    alerts::ALERTS,
+    alerts::GROUPS,
+    alerts::PROGRESS,
+    alerts::notifications::NOTIFICATIONS,
+    alerts::silences::SILENCES,
     archive::files::FILES,
     archive::index::ARCHIVE,
     archive::index::FILE_ROWS,

@@ -4,6 +4,7 @@
 //! ids and rules are bound in, and what is allowed comes from `lazaret_core::lifecycle`.
 
 pub mod access;
+pub mod alert_store;
 pub mod archive;
 pub mod audit;
 pub mod claim;
@@ -45,6 +46,7 @@ pub mod transfer;
 pub mod worker;
 
 pub use access::Access;
+pub use alert_store::AlertStore;
 pub use archive::Archive;
 pub use audit::AuditLog;
 pub use copy::CopyStore;

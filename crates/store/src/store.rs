@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 use crate::access::Access;
+use crate::alert_store::AlertStore;
 use crate::archive::Archive;
 use crate::audit::{Actor, AuditLog};
 use crate::copy::CopyStore;
@@ -33,6 +34,7 @@ use crate::worker::Workers;
 #[async_trait]
 pub trait Store:
     Access
+    + AlertStore
     + Archive
     + AuditLog
     + CopyStore

@@ -18,7 +18,7 @@ fn openssl(folder: &Path, words: &str) {
 }
 
 /// Makes an authority, another one, and a certificate of the first for the name `localhost`.
-fn make_certificates(folder: &Path) {
+pub fn make_certificates(folder: &Path) {
     const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     for authority in ["right", "wrong"] {
         let made = format!("-keyout {authority}.key -out {authority}.pem -subj /CN={authority}");

@@ -7,9 +7,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::{
-    admin, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics, progress,
-    receipts, redrives, report, retention, retry, rules, run_series, series, source_queues, sources, stats,
-    suggest, transfer,
+    admin, alerts, archive, audit, decisions, events, holds, incident_steps, incidents, letters, metrics,
+    progress, receipts, redrives, report, retention, retry, rules, run_series, series, source_queues,
+    sources, stats, suggest, transfer,
 };
 use crate::access::{self, Permission};
 
@@ -181,6 +181,13 @@ step_docs! {
         rules::list,
         rules::enable,
         rules::disable,
+        alerts::list,
+        alerts::test,
+        alerts::acknowledge,
+        alerts::silences,
+        alerts::silence,
+        alerts::unsilence,
+        alerts::notifications,
         retention::show,
         retention::prune,
         admin::audit,

@@ -12,8 +12,8 @@ use super::layer::{Entry, Given, Setting, Settings};
 use super::problem::{Place, Problems, quoted};
 use super::{
     AuditConfig, ClassRule, Config, EventsConfig, FingerprintConfig, LimitsConfig, LogConfig, REPORT_SOURCE,
-    SearchConfig, SourceConfig, SourceKind, StoreUrl, archive, destination, grouping, jetstream, jobs,
-    outbox, rabbitmq, redaction, redrive, replay, retention, value,
+    SearchConfig, SourceConfig, SourceKind, StoreUrl, alerts, archive, destination, grouping, jetstream,
+    jobs, outbox, rabbitmq, redaction, redrive, replay, retention, value,
 };
 
 /// A request or a pause that is allowed to last longer is a leak.
@@ -56,6 +56,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) -> Config {
         redaction: redaction::check(settings, check.problems),
         archive: archive::check(settings, check.problems),
         jobs: jobs::check(settings, check.problems),
+        alerts: alerts::check(settings, check.problems),
         redrive: redrive::check(settings, check.problems),
         retention: retention::check("retention", settings, check.problems),
         sources: check.sources(defaults.sources),

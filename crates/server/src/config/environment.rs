@@ -84,6 +84,12 @@ fn read_variable(name: &str, value: &str, problems: &mut Problems) -> Settings {
         problems.add(place, "classes", message);
         return Settings::new();
     }
+    if let Some(rest) = path.strip_prefix("alerts.receivers.")
+        && let Err(message) = layer::check_receiver(rest.split('.').next().unwrap_or_default())
+    {
+        problems.add(place, "alerts.receivers", message);
+        return Settings::new();
+    }
     let given = match shape {
         Shape::Text
         | Shape::Flag

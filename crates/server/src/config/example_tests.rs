@@ -24,6 +24,7 @@ fn keys_of(table: &toml::Table, outer: &str) -> Vec<String> {
             "sources.<name>.subscribers" => "<id>",
             "sources.<name>.queues" | "jobs.queues" => "<queue>",
             "sources.<name>.relay.classes" => "<class>",
+            "alerts.receivers" => "<receiver>",
             _ => name,
         };
         let path = schema::join(outer, name);
@@ -80,8 +81,9 @@ fn the_example_holds_every_key_there_is() {
         let inside = format!("{path}[]");
         assert!(keys.iter().any(|key| *key == path || key.starts_with(&inside)), "{path}");
     }
-    for list in ["class_rules", "fingerprint_rules", "replay_rules"] {
-        let schema::Shape::Entries(rule_keys) = schema::ROOT.child(list).unwrap() else { panic!() };
+    for list in ["class_rules", "fingerprint_rules", "replay_rules", "alerts.rules", "alerts.routes"] {
+        let shape = list.split('.').fold(schema::ROOT, |shape, part| shape.child(part).unwrap());
+        let schema::Shape::Entries(rule_keys) = shape else { panic!() };
         for key in *rule_keys {
             assert!(keys.contains(&format!("{list}[].{}", key.name)), "{list}: {}", key.name);
         }

@@ -2,6 +2,7 @@
 //!
 //! Meaning is checked later, once all layers lie on top of each other.
 
+use lazaret_core::alert::OWN_SOURCE;
 use lazaret_core::limits::{
     CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, NAME_BYTES_MAX, SOURCE_NAME_CHARS_MAX,
 };
@@ -95,6 +96,11 @@ pub(super) fn check_source_name(name: &str) -> Result<(), String> {
     if name == "jobs" {
         return Err("\"jobs\" cannot name a source; it is reserved for the job queue".to_owned());
     }
+    if name == OWN_SOURCE {
+        return Err(format!(
+            "\"{OWN_SOURCE}\" cannot name a source; it is reserved for Lazaret's own notifications"
+        ));
+    }
     Ok(())
 }
 
@@ -106,6 +112,18 @@ pub(super) fn check_subscriber(name: &str) -> Result<(), String> {
 /// Says why a queue cannot have this name: none of its letters could.
 pub(super) fn check_queue(name: &str) -> Result<(), String> {
     check_name(name, "queue")
+}
+
+/// Says why a receiver cannot have this name.
+pub(super) fn check_receiver(name: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    match !name.is_empty() && name.len() <= SOURCE_NAME_CHARS_MAX && name.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "{} cannot name a receiver; use 1 to {SOURCE_NAME_CHARS_MAX} of a-z, 0-9, _ and -",
+            quoted(name)
+        )),
+    }
 }
 
 /// Says why this is not a class of errors.
@@ -266,6 +284,7 @@ impl Reader<'_> {
                 Names::Subscriber => check_subscriber(name.get_ref()),
                 Names::Queue => check_queue(name.get_ref()),
                 Names::Class => check_class(name.get_ref()),
+                Names::Receiver => check_receiver(name.get_ref()),
             };
             if let Err(message) = checked {
                 let place = self.place(name);

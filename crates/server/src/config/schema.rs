@@ -1,7 +1,7 @@
 //! Every key there is, and the shape of its value. A new key is added here, in `check.rs`, `show.rs`, the example
 //! file and the reference; tests fail where one is forgotten.
 
-use super::{jetstream, outbox, rabbitmq, retry};
+use super::{alerts, jetstream, outbox, rabbitmq, retry};
 
 /// What a key's value looks like.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ pub(super) enum Names {
     Queue,
     /// A class of errors.
     Class,
+    Receiver,
 }
 
 #[derive(Debug)]
@@ -139,6 +140,16 @@ const KEYS: &[Key] = &[
             key("allowed_origins", Shape::Texts),
             key("retention", Shape::Table(RETENTION)),
             key("queues", Shape::Named(&Shape::Table(QUEUE), Names::Queue)),
+        ]),
+    ),
+    key(
+        "alerts",
+        Shape::Table(&[
+            key("enabled", Shape::Flag),
+            key("public_url", Shape::Text),
+            key("rules", Shape::Entries(alerts::RULE)),
+            key("routes", Shape::Entries(alerts::ROUTE)),
+            key("receivers", Shape::Named(&Shape::Table(alerts::RECEIVER), Names::Receiver)),
         ]),
     ),
     key("redrive", Shape::Table(&[key("lease", Shape::Length)])),
@@ -259,6 +270,7 @@ impl Shape {
             Shape::Named(_, Names::Class) => {
                 "a table of tables, such as [sources.shop.relay.classes.business]"
             }
+            Shape::Named(_, Names::Receiver) => "a table of tables, such as [alerts.receivers.ops]",
             Shape::Entries(_) => "a list of tables, such as [[class_rules]]",
         }
     }
@@ -305,6 +317,9 @@ fn collect_paths(shape: &Shape, outer: &str, named: &str, found: &mut Vec<String
         Shape::Named(shape, Names::Source) => collect_paths(shape, &join(outer, named), named, found),
         Shape::Named(shape, Names::Subscriber) => collect_paths(shape, &join(outer, "<id>"), named, found),
         Shape::Named(shape, Names::Queue) => collect_paths(shape, &join(outer, "<queue>"), named, found),
+        Shape::Named(shape, Names::Receiver) => {
+            collect_paths(shape, &join(outer, "<receiver>"), named, found);
+        }
         Shape::Named(shape, Names::Class) => collect_paths(shape, &join(outer, "<class>"), named, found),
         Shape::Text
         | Shape::Flag

@@ -8,6 +8,7 @@ use lazaret_core::pattern::Pattern;
 use lazaret_core::replay::ReplayRule;
 use serde::Serialize;
 
+use super::alerts::{self, ShownAlerts};
 use super::archive::{self, ShownArchive};
 use super::destination::{self, ShownDestination};
 use super::jetstream::{self, ShownJetStream};
@@ -43,6 +44,7 @@ pub(super) fn to_toml(config: &Config) -> String {
         redaction: redaction::shown(&config.redaction),
         archive: archive::shown(&config.archive),
         jobs: jobs::shown(&config.jobs),
+        alerts: alerts::shown(&config.alerts),
         redrive: redrive::shown(&config.redrive),
         retention: retention::shown(&config.retention),
         sources: config.sources.iter().map(|(name, it)| (name.as_str(), source(it))).collect(),
@@ -71,6 +73,7 @@ struct Shown<'a> {
     redaction: ShownRedaction<'a>,
     archive: ShownArchive<'a>,
     jobs: ShownJobs<'a>,
+    alerts: ShownAlerts<'a>,
     redrive: ShownRedrive,
     #[serde(skip_serializing_if = "Option::is_none")]
     retention: Option<ShownRetention>,

@@ -17,25 +17,28 @@ pub(crate) struct Forbidden(String);
 
 /// Looks names up and gives only addresses that may be connected to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lookup {
-    pub(super) allow_private: bool,
+pub(crate) struct Lookup {
+    pub(crate) allow_private: bool,
 }
 
 /// Checks what can be told of an address as it is written. An address in numbers is never looked up.
 pub(crate) fn check(destination: &DestinationConfig) -> Result<(), Forbidden> {
-    let url = destination.url.secret();
-    let host = url.host_str().unwrap_or_default();
+    check_host(destination.url.secret().host_str().unwrap_or_default(), destination.allow_private)
+}
+
+/// Checks what can be told of a host as it is written.
+pub(crate) fn check_host(host: &str, allow_private: bool) -> Result<(), Forbidden> {
     let bare = host_of(host).trim_end_matches('.');
     let is_open = match bare.parse::<IpAddr>() {
         Ok(address) => is_open(address),
         // These names mean this machine, whatever is looked up (RFC 6761).
         Err(_) => bare != "localhost" && !bare.ends_with(".localhost"),
     };
-    if is_open || destination.allow_private { Ok(()) } else { Err(Forbidden(bare.to_owned())) }
+    if is_open || allow_private { Ok(()) } else { Err(Forbidden(bare.to_owned())) }
 }
 
 impl Lookup {
-    pub(super) async fn addresses(
+    pub(crate) async fn addresses(
         self,
         host: &str,
     ) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
 use lazaret_core::limits;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
-use reqwest::{Response, StatusCode};
+use reqwest::{Response, StatusCode, Url};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::Semaphore;
@@ -101,7 +101,12 @@ impl HttpDestination {
     }
 
     /// Sends one body once, signed if there is a secret.
-    pub(crate) async fn post(&self, mut headers: HeaderMap, body: &Bytes) -> Sent {
+    pub(crate) async fn post(&self, headers: HeaderMap, body: &Bytes) -> Sent {
+        self.post_to(self.config.url.secret().clone(), headers, body).await
+    }
+
+    /// Sends one body once to another path of the same host, signed if there is a secret.
+    pub(crate) async fn post_to(&self, url: Url, mut headers: HeaderMap, body: &Bytes) -> Sent {
         let wait = Duration::from_millis(limits::DESTINATION_WAIT_MS);
         let Ok(Ok(_permit)) = timeout(wait, self.connections.acquire()).await else {
             let busy = self.config.connections_max;
@@ -110,7 +115,7 @@ impl HttpDestination {
         if let Some(secret) = &self.config.secret {
             headers::sign(&mut headers, secret, self.clock.now(), body);
         }
-        let request = self.http.post(self.config.url.secret().clone()).headers(headers).body(body.clone());
+        let request = self.http.post(url).headers(headers).body(body.clone());
         match request.send().await {
             Ok(answer) => self.answered(answer).await,
             Err(error) => self.unanswered(&error),

@@ -4,7 +4,9 @@
 
 use std::fmt;
 
+use lazaret_core::alert::AlertState;
 use lazaret_core::lifecycle::Status;
+use lazaret_core::limits;
 use lazaret_core::time::Time;
 use lazaret_store::StoreError;
 use lazaret_store::job::SOURCE;
@@ -57,8 +59,22 @@ async fn standing(app: &App, registry: &mut Registry) -> Result<(), StoreError> 
     readers.of([]).add(app.readers.count() as u64);
     retention(app, registry);
     sources(app, registry);
+    alerts(app, registry).await?;
     letters(app, registry).await?;
     queues(app, registry).await
+}
+
+/// Alerts that fire or are pending, by rule.
+async fn alerts(app: &App, registry: &mut Registry) -> Result<(), StoreError> {
+    let labels = ["rule", "severity", "state"];
+    let alerts =
+        Family::register(registry, "lazaret_alerts", "Alerts that are not resolved", labels, Level::default);
+    for alert in app.store.alerts(limits::ALERTS_MAX).await? {
+        if alert.state != AlertState::Resolved {
+            alerts.of([&alert.rule, alert.severity.name(), alert.state.name()]).add(1);
+        }
+    }
+    Ok(())
 }
 
 /// When letters are pruned, and whether limits hold; by what this instance knows, for no letter is counted here.

@@ -1,434 +1,164 @@
-//! Alerts: what a person would want to be called for, as it stands now.
-//!
-//! Nothing here watches by itself yet: the page asks the API what is wrong at the moment that somebody looks. Whoever
-//! wants to be woken alarms on `/metrics` or on events.
+//! Alerts: what fires first, silences, notifications, and the health checks behind them.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use lazaret_core::redrive::RunState;
-use lazaret_store::stats::LedgerBy;
+use axum::routing::{get, post};
 
 use super::asked::{Asked, pairs};
+use super::form::{Form, body};
 use super::format as filters;
-use super::format::{encoded, grouped, length};
-use super::frame::Page;
+use super::frame::{Page, done};
 use super::shell::Shell;
-use super::sources::Health;
 use super::viewer::{Theme, Viewer};
+use crate::access::Permission;
+use crate::alerts::checks::{self, Check, Finding, Level, Standing};
+use crate::api::alerts::{self, AlertBody, NotificationBody, SilenceBody};
 use crate::api::letters::Pairs;
-use crate::api::problem::{Code, Problem};
-use crate::api::stats::LedgerBody;
-use crate::api::{archive, audit, incidents, progress, redrives, retention, rules, sources};
+use crate::api::problem::Problem;
 use crate::app::App;
-use crate::books;
-use crate::ojs::admin::queue_list;
-use crate::ojs::admin::workers::worker_list;
 
-/// Alerts of one kind that are named one by one; the rest is at their own page.
-const NAMED: &str = "20";
+const ADDRESS: &str = "/alerts";
 
-/// How far the index of bodies may be behind before somebody should know: searches open letters one by one until then.
-const INDEX_LAG_MS: u64 = 10 * 60_000;
+/// Alerts and notifications on the page; the API lists more.
+const ALERTS_SHOWN: &str = "200";
+const NOTIFICATIONS_SHOWN: &str = "20";
+
+/// Alerts on the overview.
+const ATTENTION_SHOWN: &str = "20";
 
 #[derive(Template)]
 #[template(path = "alerts.html")]
 struct Alerts {
     shell: Shell,
-    /// What is wrong, the worst first.
-    firing: Vec<Alert>,
-    /// What was looked at, and how it stands.
-    watched: Vec<Watched>,
+    /// Alerts that fire, the most severe first.
+    alerts: Vec<AlertBody>,
+    resolved: Vec<AlertBody>,
+    silences: Vec<SilenceBody>,
+    notifications: Vec<NotificationBody>,
+    /// The name, type and address of each receiver.
+    receivers: Vec<(String, &'static str, String)>,
+    /// Findings of health checks that are no alerts yet.
+    findings: Vec<Finding>,
+    checks: Vec<Check>,
     /// Whether the audit log was read for it, which is not done again with every event.
     verified: bool,
-}
-
-/// Something that a person should know.
-pub(super) struct Alert {
-    pub level: Level,
-    /// What it is about.
-    pub about: &'static str,
-    pub what: String,
-    /// Since when, where that is known.
-    pub since: Option<String>,
-    pub link: String,
-    /// What to do there.
-    pub step: &'static str,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Level {
-    Critical,
-    Warning,
-}
-
-impl Level {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Level::Critical => "critical",
-            Level::Warning => "warning",
-        }
-    }
-}
-
-/// One thing that is looked at.
-struct Watched {
-    name: &'static str,
-    state: Standing,
-    /// What it is when it is well.
-    detail: String,
-    link: &'static str,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
-    Well,
-    Wrong,
-    /// Looking costs too much to do it each time.
-    NotLooked,
-}
-
-/// What a look at everything brought.
-#[derive(Default)]
-struct Look {
-    firing: Vec<Alert>,
-    watched: Vec<Watched>,
-}
-
-impl Look {
-    /// Takes down what was found under one name.
-    fn add(&mut self, name: &'static str, detail: String, link: &'static str, found: Vec<Alert>) {
-        let state = if found.is_empty() { Standing::Well } else { Standing::Wrong };
-        self.watched.push(Watched { name, state, detail, link });
-        self.firing.extend(found);
-    }
+    hindrance: Option<String>,
 }
 
 pub(crate) fn add_to(routes: Router<Arc<App>>) -> Router<Arc<App>> {
-    routes.route("/alerts", get(show))
+    routes
+        .route("/alerts", get(show))
+        .route("/alerts/acknowledge", post(acknowledge))
+        .route("/alerts/silence", post(silence))
+        .route("/alerts/unsilence", post(unsilence))
+        .route("/alerts/test", post(test))
 }
 
 async fn show(State(app): State<Arc<App>>, viewer: Viewer, pairs: Pairs) -> Result<Response, Problem> {
     let asked = Asked::read(pairs)?;
-    let mut look = Look::default();
-    ledger(&app, &mut look).await?;
-    regressed(&app, &mut look).await?;
-    halted(&app, &mut look).await?;
-    unsettled(&app, &mut look).await?;
-    troubled_sources(&app, &mut look).await?;
-    files(&app, &mut look).await?;
-    limits(&app, &mut look).await?;
-    blocked_rules(&app, &mut look).await?;
-    jobs(&app, &mut look).await?;
-    index(&app, &mut look).await?;
-    let verified = asked.get("check") == Some("audit");
-    chain(&app, verified, &mut look).await?;
-    look.firing.sort_by_key(|alert| alert.level);
-    let shell = Shell::new(&app, &viewer, "Alerts", "/alerts").await?;
-    Ok(Page(Alerts { shell, firing: look.firing, watched: look.watched, verified }).into_response())
+    page(&app, &viewer, asked.get("check") == Some("audit"), None).await
 }
 
-/// What is wrong and does not stand on the overview by itself, the worst first. Each of these is a short look.
-pub(super) async fn urgent(app: &Arc<App>) -> Result<Vec<Alert>, Problem> {
-    let mut look = Look::default();
-    halted(app, &mut look).await?;
-    unsettled(app, &mut look).await?;
-    troubled_sources(app, &mut look).await?;
-    files(app, &mut look).await?;
-    jobs(app, &mut look).await?;
-    look.firing.sort_by_key(|alert| alert.level);
-    Ok(look.firing)
-}
-
-/// Everything captured is accounted for, or something is wrong with the store itself.
-async fn ledger(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let ledger = LedgerBody::new(books::seen(app).await?.ledger, LedgerBy::Counters);
-    let found = (ledger.difference != 0).then(|| Alert {
-        level: Level::Critical,
-        about: "Ledger",
-        what: format!("{} letters are unaccounted for", ledger.difference),
-        since: None,
-        link: "/".to_owned(),
-        step: "Count the rows themselves with `lazaret ledger verify`, and keep a copy of the store.",
-    });
-    let detail = format!("{} captured, unaccounted: {}", grouped(ledger.captured), ledger.difference);
-    look.add("Ledger", detail, "/", found.into_iter().collect());
-    Ok(())
-}
-
-async fn regressed(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let asked = pairs(&[("state", "regressed"), ("limit", NAMED)]);
-    let list = incidents::list(State(Arc::clone(app)), asked).await?.0;
-    let found = list.items.into_iter().map(|incident| Alert {
-        level: Level::Critical,
-        about: "Incident regressed",
-        what: format!("{} ({} letters)", incident.title, grouped(incident.count)),
-        since: Some(incident.last_seen_at),
-        link: format!("/incidents/{}", incident.id),
-        step: "It came back after its fix: analyse it again before anything is put back.",
-    });
-    let detail = format!("{} came back after their fix", grouped(list.total));
-    look.add("Incidents", detail, "/incidents?state=regressed", found.collect());
-    Ok(())
-}
-
-/// Redrives that a person or a failure brought to a halt before their end.
-async fn halted(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let asked = pairs(&[("state", "paused,stopped"), ("limit", NAMED)]);
-    let list = redrives::list(State(Arc::clone(app)), asked).await?.0;
-    let found: Vec<Alert> = list
+async fn page(
+    app: &Arc<App>,
+    viewer: &Viewer,
+    verified: bool,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
+    let listed = alerts::list(State(Arc::clone(app)), pairs(&[("limit", ALERTS_SHOWN)])).await?.0;
+    let (resolved, firing): (Vec<AlertBody>, Vec<AlertBody>) = listed
         .items
         .into_iter()
-        .map(|run| Alert {
-            level: Level::Warning,
-            about: if run.state == "paused" { "Redrive paused" } else { "Redrive stopped" },
-            what: format!(
-                "{} of {} letters: {}",
-                if run.filter.is_empty() { "a redrive" } else { run.filter.as_str() },
-                grouped(run.count),
-                run.why.as_deref().unwrap_or("no reason is known")
-            ),
-            since: Some(run.updated_at),
-            link: format!("/redrives/{}", run.id),
-            step: "Look at what failed; then resume, or cancel and plan anew.",
-        })
-        .collect();
-    let detail = format!("{} paused or stopped", found.len());
-    look.add("Redrives", detail, "/redrives", found);
-    Ok(())
-}
-
-/// Letters of redrives of which nobody knows whether they were sent.
-async fn unsettled(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let states = RunState::ALL.map(RunState::name).join(",");
-    let asked = pairs(&[("state", states.as_str()), ("limit", "100")]);
-    let list = redrives::list(State(Arc::clone(app)), asked).await?.0;
-    let runs = list.items.into_iter().filter(|run| run.letters.unknown > 0);
-    let found: Vec<Alert> = runs
-        .map(|run| Alert {
-            level: Level::Warning,
-            about: "Outcome unknown",
-            what: format!("of {} letters nobody knows whether they were sent", grouped(run.letters.unknown)),
-            since: Some(run.updated_at),
-            link: format!("/redrives/{}?outcome=unknown#letters", run.id),
-            step: "Ask the receiver for their idempotency keys, and settle them.",
-        })
-        .collect();
-    look.add(
-        "Unknown outcomes",
-        format!("{} of the last 100 redrives have some", found.len()),
-        "/redrives",
-        found,
-    );
-    Ok(())
-}
-
-async fn troubled_sources(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let list = sources::list(State(Arc::clone(app)), pairs(&[])).await?.0;
-    let (all, mut found) = (list.items.len(), Vec::new());
-    for source in list.items {
-        let Some(connection) = &source.connection else { continue };
-        if let Some(growth) = connection.growth_per_minute.filter(|growth| *growth > 0.0) {
-            found.push(Alert {
-                level: Level::Warning,
-                about: "Dead-letter queue grows",
-                what: format!("{}: {growth:+.1} messages per minute", source.name),
-                since: connection.since.clone(),
-                link: format!("/letters?q=source%3A{}+status%3Apending", encoded(&source.name)),
-                step: "Find the cause: a consumer fails on what it gets.",
-            });
-        }
-        let health = Health::of(&source);
-        let level = match health.level {
-            "bad" => Level::Critical,
-            "warning" => Level::Warning,
-            _ => continue,
-        };
-        found.push(Alert {
-            level,
-            about: "Source in trouble",
-            what: format!("{}: {}. {}", source.name, health.word, health.why.unwrap_or_default()),
-            since: connection.since.clone(),
-            link: format!("/sources?check={}", encoded(&source.name)),
-            step: "Check it: the findings say what to do.",
-        });
-    }
-    look.add("Sources", format!("{all} looked at"), "/sources", found);
-    Ok(())
-}
-
-/// Files that cannot be written, and files that are not what was written.
-async fn files(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let list = archive::files(State(Arc::clone(app)), pairs(&[("limit", "500")])).await?.0;
-    let mut found = Vec::new();
-    if let Some(problem) = list.problem {
-        found.push(Alert {
-            level: Level::Warning,
-            about: "Archive",
-            what: format!("no file could be written: {problem}"),
-            since: list.failing_since,
-            link: "/archive?view=files".to_owned(),
-            step: "Letters wait in the store; make the place reachable or give it room.",
-        });
-    }
-    let damaged = list.items.iter().filter_map(|file| Some((file, file.problem.as_ref()?)));
-    found.extend(damaged.map(|(file, problem)| Alert {
-        level: Level::Critical,
-        about: "Archive",
-        what: format!("{}: {problem}", file.path),
-        since: file.checked_at.clone(),
-        link: "/archive?view=files".to_owned(),
-        step: "Put the file back from a copy: nothing else holds its letters.",
-    }));
-    let detail = format!("{} letters wait for a file", grouped(list.waiting.letters));
-    look.add("Archive", detail, "/archive?view=files", found);
-    Ok(())
-}
-
-/// Counts that stay over their limits because of holds.
-async fn limits(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let body = retention::show(State(Arc::clone(app)), pairs(&[])).await?.0;
-    let over = body.counts.iter().filter(|count| count.unmet > 0);
-    let found = over.map(|count| Alert {
-        level: Level::Warning,
-        about: "Retention",
-        what: format!(
-            "{} letters of {} stay over the limit of {}, because they are held",
-            grouped(count.unmet),
-            count.queue.as_deref().or(count.source.as_deref()).unwrap_or("all sources"),
-            grouped(count.max_count)
-        ),
-        since: None,
-        link: "/rules?view=retention".to_owned(),
-        step: "Release holds that have served their purpose, or raise the limit.",
-    });
-    look.add(
-        "Retention",
-        format!("{} limits on counts", body.counts.len()),
-        "/rules?view=retention",
-        found.collect(),
-    );
-    Ok(())
-}
-
-/// Rules that are enabled and do nothing.
-async fn blocked_rules(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let list = rules::list(State(Arc::clone(app))).await?.0;
-    let blocked = list.items.iter().filter(|rule| rule.enabled);
-    let found = blocked.filter_map(|rule| {
-        Some(Alert {
-            level: Level::Warning,
-            about: "Replay rule",
-            what: format!("{} does nothing: {}", rule.name, rule.blocked?),
-            since: None,
-            link: "/rules?view=replay".to_owned(),
-            step: "Name the cause that the rule knows, in the configuration.",
-        })
-    });
-    let found = found.collect();
-    look.add("Replay rules", format!("{} rules", list.items.len()), "/rules?view=replay", found);
-    Ok(())
-}
-
-/// Queues that give nothing out, and workers without a sign of life that hold jobs.
-async fn jobs(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let queues = queue_list(app, pairs(&[("per_page", "100")])).await?;
-    let workers = worker_list(app, pairs(&[("per_page", "100")])).await?;
-    let waits = |queue: &&crate::ojs::admin::QueueValue| {
-        queue.paused && queue.counts.get("available").is_some_and(|jobs| *jobs > 0)
+        .filter(|alert| alert.state != "pending")
+        .partition(|it| it.state == "resolved");
+    let newest = pairs(&[("limit", NOTIFICATIONS_SHOWN)]);
+    let checks = checks::run(app, verified).await?;
+    // A finding that fires is listed once.
+    let is_known = |finding: &Finding| firing.iter().any(|alert| alert.summary.contains(&finding.what));
+    let findings = checks.findings.into_iter().filter(|finding| !is_known(finding)).collect();
+    let receivers = app.config.alerts.receivers.iter();
+    let receivers = receivers.map(|(name, it)| (name.clone(), it.kind.name(), it.address())).collect();
+    let page = Alerts {
+        shell: Shell::new(app, viewer, "Alerts", ADDRESS).await?.with(problem),
+        silences: alerts::silences(State(Arc::clone(app))).await?.0.items,
+        notifications: alerts::notifications(State(Arc::clone(app)), newest).await?.0.items,
+        alerts: firing,
+        resolved,
+        receivers,
+        findings,
+        checks: checks.run,
+        verified,
+        hindrance: viewer.hindrance(Permission::Decide),
     };
-    let paused = queues.items.iter().filter(waits).map(|queue| Alert {
-        level: Level::Warning,
-        about: "Queue paused",
-        what: format!(
-            "{} is paused, and {} jobs wait in it",
-            queue.name,
-            grouped(queue.counts.get("available").copied().unwrap_or(0))
-        ),
-        since: None,
-        link: "/jobs?view=queues".to_owned(),
-        step: "Resume it when what it waits for is mended.",
-    });
-    let stale = workers.items.iter().filter(|worker| worker.state == "stale" && worker.active_jobs > 0);
-    let stale = stale.map(|worker| Alert {
-        level: Level::Warning,
-        about: "Worker silent",
-        what: format!("{} holds {} jobs and gives no sign of life", worker.id, grouped(worker.active_jobs)),
-        since: worker.last_heartbeat_at.clone(),
-        link: "/jobs?view=workers".to_owned(),
-        step: "Its jobs are given out again when their reservations run out.",
-    });
-    let found = paused.chain(stale).collect();
-    let detail =
-        format!("{} queues, {} workers", grouped(queues.pagination.total), grouped(workers.pagination.total));
-    look.add("Jobs", detail, "/jobs", found);
-    Ok(())
-}
-
-async fn index(app: &Arc<App>, look: &mut Look) -> Result<(), Problem> {
-    let body = progress::progress(State(Arc::clone(app)), pairs(&[])).await?.0.body_index;
-    let lag = length(i64::try_from(body.lag_ms).unwrap_or(i64::MAX));
-    let found = (body.state == "on" && body.lag_ms > INDEX_LAG_MS).then(|| Alert {
-        level: Level::Warning,
-        about: "Body index",
-        what: format!(
-            "{} letters are not in the index of bodies yet, the oldest for {lag}",
-            grouped(body.behind)
-        ),
-        since: None,
-        link: "/settings".to_owned(),
-        step: "Searches in bodies are slow until it has caught up; look for a full disk or a busy machine.",
-    });
-    let detail = match body.state {
-        "on" => format!("{} indexed, {} behind", grouped(body.indexed), grouped(body.behind)),
-        other => format!("switched {other}"),
-    };
-    look.add("Body index", detail, "/settings", found.into_iter().collect());
-    Ok(())
-}
-
-/// The chain of the audit log. The whole log is read, so only when somebody asks.
-async fn chain(app: &Arc<App>, asked: bool, look: &mut Look) -> Result<(), Problem> {
-    // Without a key it is known at once.
-    if !asked && app.audit_key.is_some() {
-        let (state, detail) = (Standing::NotLooked, "the whole log is read, so only when you ask".to_owned());
-        look.watched.push(Watched { name: "Audit chain", state, detail, link: "/alerts?check=audit" });
-        return Ok(());
-    }
-    let (detail, found) = match audit::verify(State(Arc::clone(app)), pairs(&[])).await {
-        Ok(verdict) => (format!("{} entries fit", grouped(verdict.entries)), broken(&verdict.0)),
-        Err(problem) if problem.code() == Code::NoAuditKey => {
-            ("no key".to_owned(), Some(unlinked(problem.text())))
-        }
-        Err(problem) => return Err(problem),
-    };
-    look.add("Audit chain", detail, "/audit", found.into_iter().collect());
-    Ok(())
-}
-
-fn broken(verdict: &audit::VerdictBody) -> Option<Alert> {
-    let fault = verdict.fault.as_ref()?;
-    Some(Alert {
-        level: Level::Critical,
-        about: "Audit chain broken",
-        what: format!("at entry {}: {}", fault.position, fault.detail),
-        since: None,
-        link: "/audit".to_owned(),
-        step: "Somebody changed the log behind the server: compare it with a backup.",
+    Ok(match problem {
+        Some(problem) => (problem.status(), Page(page)).into_response(),
+        None => Page(page).into_response(),
     })
 }
 
-fn unlinked(why: &str) -> Alert {
-    Alert {
-        level: Level::Warning,
-        about: "Audit log not linked",
-        what: why.to_owned(),
-        since: None,
-        link: "/audit".to_owned(),
-        step: "Set audit.key_file, so that a change of the log would be noticed.",
+/// What a person should know before all else: alerts that fire and nobody took care of, then findings of health checks.
+pub(super) async fn attention(app: &Arc<App>) -> Result<Vec<Finding>, Problem> {
+    let listed = alerts::list(State(Arc::clone(app)), pairs(&[("limit", ATTENTION_SHOWN)])).await?.0;
+    let firing =
+        listed.items.into_iter().filter(|alert| alert.state == "firing" && alert.kind != "health_check");
+    let mut found: Vec<Finding> = firing
+        .filter_map(|alert| {
+            let level = match alert.severity {
+                "critical" => Level::Critical,
+                "warning" => Level::Warning,
+                _ => return None,
+            };
+            let (what, since, link) = (alert.summary, alert.fired_at, alert.page);
+            Some(Finding { level, about: alert.kind, what, since, link, step: alert.next_step })
+        })
+        .collect();
+    found.extend(checks::urgent(app).await?);
+    found.sort_by_key(|finding| finding.level);
+    Ok(found)
+}
+
+async fn acknowledge(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Result<Response, Problem> {
+    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
+    let (id, reason) = (Ok(Path(form.get("id").to_owned())), Ok(body(form.texts(&["reason"]))));
+    match alerts::acknowledge(State(Arc::clone(&app)), caller, request, id, reason).await {
+        Ok(alert) => Ok(done(ADDRESS, &format!("Acknowledged: {}", alert.summary))),
+        Err(problem) => page(&app, &viewer, false, Some(&problem)).await,
+    }
+}
+
+async fn silence(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Result<Response, Problem> {
+    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
+    let wanted = Ok(body(form.texts(&["matchers", "from", "until", "reason"])));
+    match alerts::silence(State(Arc::clone(&app)), caller, request, wanted).await {
+        Ok((_, silence)) => Ok(done(ADDRESS, &format!("Silenced: {}", silence.matchers))),
+        Err(problem) => page(&app, &viewer, false, Some(&problem)).await,
+    }
+}
+
+async fn unsilence(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Result<Response, Problem> {
+    let (caller, request) = (Extension(viewer.caller.clone()), Extension(viewer.request.clone()));
+    let id = Ok(Path(form.get("id").to_owned()));
+    match alerts::unsilence(State(Arc::clone(&app)), caller, request, id).await {
+        Ok(_) => Ok(done(ADDRESS, "Silence ended.")),
+        Err(problem) => page(&app, &viewer, false, Some(&problem)).await,
+    }
+}
+
+async fn test(State(app): State<Arc<App>>, viewer: Viewer, form: Form) -> Result<Response, Problem> {
+    let caller = Extension(viewer.caller.clone());
+    match alerts::test(State(Arc::clone(&app)), caller, Ok(body(form.texts(&["receiver"])))).await {
+        Ok(sent) => {
+            let state = |it: &NotificationBody| match &it.error {
+                Some(error) => format!("{}: {error}", it.receiver),
+                None => format!("{}: {}", it.receiver, it.state),
+            };
+            let told: Vec<String> = sent.items.iter().map(state).collect();
+            Ok(done(ADDRESS, &format!("Test notification: {}", told.join("; "))))
+        }
+        Err(problem) => page(&app, &viewer, false, Some(&problem)).await,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::alerts::{self, Level};
+use crate::alerts::checks::{self, Level};
 use crate::api::problem::Problem;
 use crate::app::App;
 use crate::books;
@@ -32,7 +32,7 @@ pub(super) async fn worst(app: &Arc<App>) -> Option<Level> {
 
 async fn look(app: &Arc<App>) -> Result<Option<Level>, Problem> {
     match books::seen(app).await?.ledger.difference() {
-        0 => Ok(alerts::urgent(app).await?.first().map(|alert| alert.level)),
+        0 => Ok(checks::urgent(app).await?.first().map(|alert| alert.level)),
         _ => Ok(Some(Level::Critical)),
     }
 }

@@ -12,7 +12,7 @@ use lazaret_core::redrive::RunState;
 use lazaret_core::time::Time;
 use lazaret_store::stats::{LedgerBy, StatsOf};
 
-use super::alerts::{self, Alert};
+use super::alerts;
 use super::chart::{self, Figure, Share};
 use super::format as filters;
 use super::format::grouped;
@@ -21,6 +21,7 @@ use super::incidents::Card;
 use super::shell::Shell;
 use super::sources::Health;
 use super::viewer::{Theme, Viewer};
+use crate::alerts::checks::Finding;
 use crate::api::problem::Problem;
 use crate::api::sources::SourceBody;
 use crate::api::stats::LedgerBody;
@@ -59,7 +60,7 @@ pub(crate) struct Overview {
     more_runs: bool,
     sources: Vec<SourceLine>,
     /// What a person should know before all else.
-    firing: Vec<Alert>,
+    firing: Vec<Finding>,
 }
 
 impl Overview {
@@ -99,7 +100,7 @@ async fn show(
     let states = states.collect::<Vec<_>>().join(",");
     let running = [("state", states.as_str()), ("limit", REDRIVES_SHOWN)];
     let running = redrives::list(State(Arc::clone(&app)), asking(&running)).await?.0;
-    let firing = alerts::urgent(&app).await?;
+    let firing = alerts::attention(&app).await?;
     let sources = sources::list(State(app), asking(&[])).await?.0;
     let points = lines.items.first().map_or(&[][..], |line| &line.points);
     let until = Time::parse(&lines.until).unwrap_or(shell.now);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use lazaret_core::incident::IncidentState;
 use lazaret_core::time::Time;
 
-use super::alerts::Level;
 use super::mood;
 use super::viewer::{Theme, Viewer};
+use crate::alerts::checks::Level;
 use crate::api::problem::Problem;
 use crate::app::App;
 

@@ -60,7 +60,7 @@ struct Source {
 }
 
 /// How a source stands: a word, its colour, and why.
-pub(super) struct Health {
+pub(crate) struct Health {
     pub level: &'static str,
     pub word: &'static str,
     pub why: Option<String>,

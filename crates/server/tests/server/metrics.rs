@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::header;
+use lazaret_server::alerts;
 use lazaret_server::config::{self, Config, Overrides};
 use lazaret_server::operations::Progress;
 use lazaret_server::replay;
@@ -10,6 +11,7 @@ use lazaret_store::sqlite::Mode;
 use serde_json::json;
 
 use super::ojs::{fetch, id, nack, push, tick};
+use super::redriving::entry;
 use super::rig::TestApp;
 
 pub const REFERENCE: &str = include_str!("../../../../docs/reference/metrics.md");
@@ -218,6 +220,13 @@ async fn the_numbers_are_those_of_what_was_done() {
 async fn the_reference_lists_every_metric_with_its_kind_and_labels() {
     let app = busy().await;
     app.post("/api/v1/prune", &json!({})).await.expect(200);
+    alerts::tick(&app.app).await.unwrap();
+    app.report(&entry("alerting")).await;
+    for _ in 0..2 {
+        alerts::tick(&app.app).await.unwrap();
+        app.pass(30_000);
+    }
+    alerts::deliver(&app.app).await.unwrap();
     let scrape = Scrape::of(&app).await;
     let mut listed: BTreeMap<String, _> = BTreeMap::new();
     for line in REFERENCE.lines().filter(|line| line.starts_with("| `")) {

@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// Every table and what its rows are told apart by, in the order of the migrations. A new one has to be put here or the
 /// tests say so.
-const TABLES: [(&str, &str); 45] = [
+const TABLES: [(&str, &str); 50] = [
     ("dead_letter_queue", "id"),
     ("letter_keys", "id"),
     ("lives", "letter, life"),
@@ -56,6 +56,11 @@ const TABLES: [(&str, &str); 45] = [
     ("run_minutes", "redrive, minute"),
     ("archive_attempts", "late"),
     ("relay_tries", "key, at"),
+    ("alerts", "id"),
+    ("alert_groups", "key"),
+    ("silences", "id"),
+    ("notifications", "id"),
+    ("alert_progress", "one"),
     ("positions", "one"),
     ("meta", "key"),
 ];

@@ -2,6 +2,7 @@
 
 use std::cell;
 
+use lazaret_core::alert::{AlertState, RuleKind, Scope, Severity};
 use lazaret_core::class::{Category, ErrorClass};
 use lazaret_core::gate::Shut;
 use lazaret_core::incident::{AgainstFix, IncidentState};
@@ -13,6 +14,7 @@ use lazaret_core::time::Time;
 use rusqlite::types::ValueRef;
 
 use crate::StoreError;
+use crate::alert_store::NotificationState;
 use crate::archive::FileState;
 use crate::claim::ClaimStep;
 use crate::decision::{OperationState, Verb};
@@ -220,6 +222,7 @@ macro_rules! named {
 
 named!(
     AgainstFix,
+    AlertState,
     Category,
     ClaimStep,
     Direction,
@@ -228,12 +231,16 @@ named!(
     FixKind,
     HoldState,
     IncidentState,
+    NotificationState,
     OperationState,
     OrderBy,
     Outcome,
     Place,
     RedriveKind,
+    RuleKind,
     RunState,
+    Scope,
+    Severity,
     Shut,
     Status,
     Strategy,

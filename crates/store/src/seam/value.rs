@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use lazaret_core::id::{
-    AuditId, EventId, FileId, HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId,
+    AlertId, AuditId, EventId, FileId, HoldId, IncidentId, JobId, LetterId, NotificationId, OperationId,
+    RedriveId, SilenceId, TokenId,
 };
 use lazaret_core::time::Time;
 use rusqlite::types::{ToSqlOutput, Value as Kept, ValueRef};
@@ -96,7 +97,21 @@ macro_rules! ids {
     )+};
 }
 
-ids!(AuditId, EventId, FileId, HoldId, IncidentId, JobId, LetterId, OperationId, RedriveId, TokenId);
+ids!(
+    AlertId,
+    AuditId,
+    EventId,
+    FileId,
+    HoldId,
+    IncidentId,
+    JobId,
+    LetterId,
+    NotificationId,
+    OperationId,
+    RedriveId,
+    SilenceId,
+    TokenId,
+);
 
 impl rusqlite::ToSql for Value<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

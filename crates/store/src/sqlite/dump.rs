@@ -10,7 +10,7 @@ use super::{holds, numbers};
 use crate::StoreError;
 
 /// Every table, in the order of the migrations. A new one has to be put here or the tests say so.
-const TABLES: [&str; 43] = [
+const TABLES: [&str; 48] = [
     "dead_letter_queue",
     "letter_keys",
     "key_index",
@@ -53,6 +53,11 @@ const TABLES: [&str; 43] = [
     "run_minutes",
     "archive_attempts",
     "relay_tries",
+    "alerts",
+    "alert_groups",
+    "silences",
+    "notifications",
+    "alert_progress",
     "meta",
 ];
 

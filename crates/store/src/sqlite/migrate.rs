@@ -29,6 +29,7 @@ const MIGRATIONS: &[(u32, &str)] = &[
     (17, include_str!("migrations/0017_job_requests.sql")),
     (18, include_str!("migrations/0018_listed.sql")),
     (19, include_str!("migrations/0019_key_index.sql")),
+    (20, include_str!("migrations/0020_alerts.sql")),
 ];
 
 /// Marks the file as ours: "LZRT".

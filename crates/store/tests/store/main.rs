@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "clippy does not take helpers of tests for tests")]
 
+mod alerts;
 mod analyses;
 mod archive;
 mod archive_deaths;
