@@ -62,6 +62,7 @@ use crate::decision::{Decided, Decision, Operation, Verb};
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
+use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::regroup::{OldGrouping, RegroupBatch, Regrouping};
@@ -92,6 +93,8 @@ pub struct PostgresStore {
     changes: Arc<Changes>,
     committed: Arc<Committed>,
     rounds: Rounds,
+    /// Jobs that workers of this instance were just handed.
+    handed: Handed,
     listener: Mutex<Option<Listener>>,
     leader: Leader,
     failures: Arc<Failures>,
