@@ -59,6 +59,7 @@ use crate::engine::replays::Rounds;
 use crate::event::{Event, EventsKept};
 use crate::failure::Failures;
 use crate::health::WriteHealth;
+use crate::job::handed::Handed;
 use crate::moves::{Committed, Move};
 use crate::page::{LetterHistory, LetterPage, Original, PageQuery, Total};
 use crate::search::BodyIndex;
@@ -85,6 +86,8 @@ pub struct PostgresStore {
     changes: Arc<Changes>,
     committed: Arc<Committed>,
     rounds: Rounds,
+    /// Jobs that workers of this instance were just handed.
+    handed: Handed,
     listener: Mutex<Option<Listener>>,
     leader: Leader,
     failures: Arc<Failures>,

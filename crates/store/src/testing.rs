@@ -59,7 +59,7 @@ impl Care {
             }
             Care::Durable => {
                 "-c fsync=on -c synchronous_commit=on -c full_page_writes=on -c shared_buffers=256MB \
-                 -c max_wal_size=4GB"
+                 -c max_wal_size=4GB -c shared_preload_libraries=pg_stat_statements"
             }
         }
     }

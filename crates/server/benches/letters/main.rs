@@ -26,7 +26,7 @@ mod search;
 use std::path::Path;
 
 /// What can be measured by itself.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "capture",
     "clients",
     "jobs",
@@ -39,6 +39,7 @@ const PARTS: [&str; 12] = [
     "jetstream",
     "rabbitmq",
     "postgres",
+    "postgres-jobs",
 ];
 
 struct Options {
@@ -95,6 +96,10 @@ fn main() {
     }
     if wanted("postgres") {
         runtime.block_on(postgres::run(&options.sizes));
+    }
+    // A part of `postgres` that is wanted by itself.
+    if options.only.as_deref() == Some("postgres-jobs") {
+        runtime.block_on(postgres_jobs::run());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 use lazaret_core::time::Time;
 
 use super::incidents::{self, SentSingly, Sums};
@@ -154,8 +154,15 @@ impl Tally {
             }
         }
         write.conn.prepare_all(&[CHANGE_COUNTERS, CHANGE_FLOWS]).await?;
-        try_join(write_letters(write, &changes), write_flows(write, &self.flows)).await?;
-        incidents::add_sums(write, sums, self.at).await
+        let fingerprints: Vec<&str> = sums.keys().map(String::as_str).collect();
+        // Asked behind the counters on the same way: fingerprints move only while nobody else writes.
+        let ((), (), incidents) = try_join3(
+            write_letters(write, &changes),
+            write_flows(write, &self.flows),
+            incidents::of_fingerprints(&write.conn, &fingerprints),
+        )
+        .await?;
+        incidents::add_sums(write, &sums, &incidents, self.at).await
     }
 }
 

@@ -128,8 +128,8 @@ returning events - $1, lives - $2, audit - $3";
 /// commit: whoever has taken positions holds up all others.
 pub(super) async fn flush(conn: &Conn, told: Told) -> Result<Option<u64>, StoreError> {
     let Told { events, entries, lives } = told;
-    if entries.is_empty() && lives.is_empty() {
-        return flush_events(conn, &events).await;
+    if entries.is_empty() {
+        return flush_told(conn, &events, &lives).await;
     }
     let counts = [events.len() as i64, lives.len() as i64, entries.len() as i64];
     let again = count_again(&events);
@@ -148,30 +148,40 @@ fn count_again(events: &[Waiting]) -> i64 {
     events.iter().filter(|event| waits_again(event)).count() as i64
 }
 
-const FLUSH_EVENTS: &str = "
+const FLUSH_TOLD: &str = "
 with taken as (update positions
-                  set events = events + $10, waiting_again = waiting_again + $11
-               returning events - $10 as before),
+                  set events = events + $10, waiting_again = waiting_again + $11, lives = lives + $14
+               returning events - $10 as before, lives - $14 as lives_before),
      added as (insert into events (position, id, at, kind, letter, incident, operation, job, actor, detail)
                select t.before + e.n, e.id, e.at, e.kind, e.letter, e.incident, e.operation, e.job, e.actor, e.detail
                  from taken t
                 cross join unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::uuid[], $5::uuid[], $6::uuid[],
                                   $7::uuid[], $8::text[], $9::text[])
-                 with ordinality as e (id, at, kind, letter, incident, operation, job, actor, detail, n))
+                 with ordinality as e (id, at, kind, letter, incident, operation, job, actor, detail, n)),
+     lived as (insert into life_positions (position, letter, life)
+               select t.lives_before + l.n, l.letter, l.life
+                 from taken t
+                cross join unnest($12::uuid[], $13::integer[]) with ordinality as l (letter, life, n))
 select before
   from taken";
 
-/// Writes events where nothing else was told, as of most jobs: in one round trip.
-async fn flush_events(conn: &Conn, events: &[Waiting]) -> Result<Option<u64>, StoreError> {
-    if events.is_empty() {
+/// Writes events and lives where no audit entry was told, as of captures and most jobs: in one round trip.
+async fn flush_told(
+    conn: &Conn,
+    events: &[Waiting],
+    lives: &[(LetterId, u32)],
+) -> Result<Option<u64>, StoreError> {
+    if events.is_empty() && lives.is_empty() {
         return Ok(None);
     }
-    let (count, again) = (events.len() as i64, count_again(events));
+    let (count, again, lived) = (events.len() as i64, count_again(events), lives.len() as i64);
     let columns = Columns::of(events);
+    let letters: Vec<Uid> = lives.iter().map(|(letter, _)| Uid(*letter.bytes())).collect();
+    let lives: Vec<i32> = lives.iter().map(|(_, life)| *life as i32).collect();
     let mut binds = columns.binds();
-    binds.extend([&count as Bind<'_>, &again]);
-    let before: i64 = conn.query_one(FLUSH_EVENTS, &binds).await?.cell(0)?;
-    Ok(Some((before + count) as u64))
+    binds.extend([&count as Bind<'_>, &again, &letters, &lives, &lived]);
+    let before: i64 = conn.query_one(FLUSH_TOLD, &binds).await?.cell(0)?;
+    Ok((count > 0).then_some((before + count) as u64))
 }
 
 /// Events as lists, one for each column but the position.

@@ -29,6 +29,9 @@ pub(super) async fn of_fingerprints(
     conn: &Conn,
     fingerprints: &[&str],
 ) -> Result<HashMap<String, IncidentId>, StoreError> {
+    if fingerprints.is_empty() {
+        return Ok(HashMap::new());
+    }
     let rows = conn.query(INCIDENTS_OF, &[&fingerprints]).await?;
     rows.iter().map(|row| Ok((row.cell(0)?, IncidentId::from_bytes(row.id(1)?)))).collect()
 }
@@ -214,16 +217,15 @@ fn read_summed(row: &crate::seam::Row<'_>) -> Result<Summed, StoreError> {
 /// move between incidents only while nobody else writes.
 pub(super) async fn add_sums(
     write: &mut Write,
-    sums: BTreeMap<String, Sums>,
+    sums: &BTreeMap<String, Sums>,
+    incidents: &HashMap<String, IncidentId>,
     at: Time,
 ) -> Result<(), StoreError> {
     if sums.is_empty() {
         return Ok(());
     }
-    let fingerprints: Vec<&str> = sums.keys().map(String::as_str).collect();
-    let incidents = of_fingerprints(&write.conn, &fingerprints).await?;
     let mut by_incident: BTreeMap<IncidentId, Sums> = BTreeMap::new();
-    for (fingerprint, sums) in &sums {
+    for (fingerprint, sums) in sums {
         let Some(incident) = incidents.get(fingerprint) else {
             return Err(StoreError::Corrupt(format!("the fingerprint {fingerprint} has no incident")));
         };

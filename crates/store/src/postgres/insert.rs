@@ -230,13 +230,6 @@ pub(super) async fn lock_keys(conn: &Conn, keys: &[&CaptureKey]) -> Result<(), S
     Ok(())
 }
 
-/// Stores one message by itself; what it does depends on the letter that is known under its key.
-pub(super) async fn insert_one(write: &mut Write, incoming: &Incoming) -> Result<Receipt, StoreError> {
-    let receipts = insert(write, &[std::slice::from_ref(incoming)]).await?;
-    let receipt = receipts.into_iter().flatten().next();
-    receipt.ok_or_else(|| StoreError::Corrupt("a captured message has no receipt".into()))
-}
-
 /// How often a key is looked up whose letter goes away meanwhile.
 pub(super) const LOOKS_MAX: usize = 8;
 

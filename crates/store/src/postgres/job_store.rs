@@ -28,15 +28,15 @@ impl JobStore for PostgresStore {
         let few = jobs.len() <= PREPARE_INLINE_MAX;
         let pack = move || jobs.into_iter().map(|(job, events)| jobs::Enqueued::new(job, events)).collect();
         let packed: Vec<jobs::Enqueued> = if few { pack()? } else { off_thread(pack).await? };
-        self.writer
-            .write(packed.len(), (packed, at), |write, asked| {
-                Box::pin(jobs::enqueue(write, &asked.0, asked.1))
-            })
-            .await
+        self.writer.enqueue(jobs::NewJobs { jobs: packed, at }).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
         self.readers.read(id, |conn, asked| Box::pin(jobs::job(conn, *asked))).await
+    }
+
+    fn handed_job(&self, id: JobId) -> Option<StoredJob> {
+        self.handed.take(id)
     }
 
     async fn fetch_jobs(
@@ -56,7 +56,12 @@ impl JobStore for PostgresStore {
             return Ok(Vec::new());
         }
         let weight = count.min(limits::COMMIT_LETTERS_MAX);
-        self.writer.write(weight, asked, |write, asked| Box::pin(jobs::fetch::fetch(write, asked))).await
+        let fetched = self
+            .writer
+            .write(weight, asked, |write, asked| Box::pin(jobs::fetch::fetch(write, asked)))
+            .await?;
+        fetched.iter().for_each(|stored| self.handed.remember(&stored.job, stored.version));
+        Ok(fetched.into_iter().map(|stored| stored.job).collect())
     }
 
     async fn change_job(&self, change: JobChange) -> Result<Changed, StoreError> {

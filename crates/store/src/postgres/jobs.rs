@@ -47,12 +47,36 @@ impl Enqueued {
     }
 }
 
-/// Enqueues all jobs, or none and says which one stands in the way.
-pub(super) async fn enqueue(
+/// Jobs that one request enqueues: all of them or none.
+pub(super) struct NewJobs {
+    pub jobs: Vec<Enqueued>,
+    pub at: Time,
+}
+
+/// Enqueues the jobs of several requests; the answer of each is nothing, or the job that stands in its way.
+pub(super) async fn enqueue_all(
     write: &mut Write,
-    jobs: &[Enqueued],
-    at: Time,
-) -> Result<Result<(), JobId>, StoreError> {
+    asked: &[&NewJobs],
+) -> Result<Vec<Result<(), JobId>>, StoreError> {
+    let all: Vec<&Enqueued> = asked.iter().flat_map(|one| &one.jobs).collect();
+    if asked.len() > 1 && add(write, &all).await?.is_ok() {
+        asked.iter().try_for_each(|one| tell_enqueued(write, one))?;
+        return Ok(asked.iter().map(|_| Ok(())).collect());
+    }
+    // An id is taken: which request that concerns is found out one by one.
+    let mut answers = Vec::with_capacity(asked.len());
+    for one in asked {
+        let added = add(write, &one.jobs.iter().collect::<Vec<_>>()).await?;
+        if added.is_ok() {
+            tell_enqueued(write, one)?;
+        }
+        answers.push(added);
+    }
+    Ok(answers)
+}
+
+/// Adds the rows of all jobs, or none and says which one stands in the way.
+async fn add(write: &Write, jobs: &[&Enqueued]) -> Result<Result<(), JobId>, StoreError> {
     let packed: Vec<&Packed> = jobs.iter().map(|new| &new.packed).collect();
     let keys: Vec<&CaptureKey> = jobs.iter().map(|new| &new.key).collect();
     // Asked and done in one round trip: that an id is taken is rare. Whoever restores a letter of such an id has to be
@@ -71,11 +95,15 @@ pub(super) async fn enqueue(
             return Ok(Err(job.id));
         }
     }
-    for Enqueued { packed, events, .. } in jobs {
-        write.depths.add(&packed.job.queue, packed.job.state, 1, at);
-        tell(write, packed.job.id, events, at)?;
-    }
     Ok(Ok(()))
+}
+
+fn tell_enqueued(write: &mut Write, new: &NewJobs) -> Result<(), StoreError> {
+    for Enqueued { packed, events, .. } in &new.jobs {
+        write.depths.add(&packed.job.queue, packed.job.state, 1, new.at);
+        tell(write, packed.job.id, events, new.at)?;
+    }
+    Ok(())
 }
 
 fn tell(write: &mut Write, job: JobId, events: &[JobEvent], at: Time) -> Result<(), StoreError> {

@@ -22,6 +22,7 @@ use crate::engine::replays::Rounds;
 use crate::entropy::Entropy;
 use crate::failure::{FailurePoint, Failures};
 use crate::health::WriteHealth;
+use crate::job::handed::Handed;
 use crate::moves::Committed;
 use crate::sqlite::Mode;
 
@@ -84,6 +85,7 @@ impl PostgresStore {
             changes,
             committed,
             rounds: Rounds::default(),
+            handed: Handed::default(),
             leader: Leader::new(address),
             failures,
             health,

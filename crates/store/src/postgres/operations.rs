@@ -22,6 +22,23 @@ use crate::decision::{Decided, Decision, Operation, Verb};
 use crate::engine::holds;
 use crate::engine::operations::{self, DeathKey, FrozenChunk, MatchingChunk, moves_content};
 
+/// Letters whose jobs one commit puts back; more than of other decisions, because a few statements do it for all.
+const RETRIED_PER_WRITE: usize = 1_000;
+
+/// Letters that one commit decides.
+const fn rows_per_write(verb: Verb) -> usize {
+    match verb {
+        Verb::Retry => RETRIED_PER_WRITE,
+        Verb::Resolve
+        | Verb::Discard
+        | Verb::Reopen
+        | Verb::Hold
+        | Verb::Release
+        | Verb::Delete
+        | Verb::Restore => limits::DECISION_ROWS_PER_WRITE,
+    }
+}
+
 /// A place in the order of deaths.
 pub(super) type Key = (Time, [u8; 16]);
 
@@ -206,7 +223,7 @@ pub(super) async fn decide_chunk(
     }
     let key = Uid(*id.bytes());
     let decided = (operation.done + operation.skipped) as i64;
-    let limit = limits::DECISION_ROWS_PER_WRITE as i64;
+    let limit = rows_per_write(operation.verb) as i64;
     let chunk = write.conn.query(UNDECIDED, &[&key, &decided, &limit]).await?;
     let letters: Vec<(LetterId, u32)> = chunk
         .iter()

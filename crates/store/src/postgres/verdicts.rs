@@ -207,7 +207,10 @@ pub(super) async fn carry_out(
         Verb::Restore => restore::restore(write, letter, decision).await?,
     };
     if carried.decided == Decided::Done {
-        tell(write, letter, decision, operation, &carried).await?;
+        emit(write, letter, decision, operation, &carried)?;
+        if decision.verb == Verb::Retry {
+            events::note(write, decision.verb.event(), letter, "").await?;
+        }
     }
     Ok((carried.decided, redrive))
 }
@@ -261,7 +264,8 @@ async fn delete(write: &mut Write, letter: LetterId, decision: &Decision) -> Res
     Ok(Carried { decided: Decided::Done, job, incident: incidents.remove(&letter) })
 }
 
-async fn tell(
+/// Emits the event of a decision on a letter.
+fn emit(
     write: &mut Write,
     letter: LetterId,
     decision: &Decision,
@@ -278,11 +282,7 @@ async fn tell(
         actor: Some(&decision.actor.name),
         ..NewEvent::default()
     };
-    events::add(write, &event)?;
-    if decision.verb == Verb::Retry {
-        events::note(write, decision.verb.event(), letter, "").await?;
-    }
-    Ok(())
+    events::add(write, &event)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use lazaret_core::id::LetterId;
+use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::letter::Receipt;
 use lazaret_core::limits;
 use tokio::sync::{mpsc, oneshot};
@@ -24,6 +24,8 @@ use super::counters::Tally;
 use super::events::Told;
 use super::holds;
 use super::insert::Incoming;
+use super::jobs::NewJobs;
+use super::jobs::change::JobMove;
 use super::jobs::queues::Depths;
 use super::opening::Timeouts;
 use super::redrives::Outcomes;
@@ -31,9 +33,10 @@ use crate::StoreError;
 use crate::entropy::Entropy;
 use crate::failure::Failures;
 use crate::health::WriteHealth;
+use crate::job::Changed;
 use crate::moves::Committed;
 use group::Group;
-use request::{Capture, Request, Waiting, Work};
+use request::{Queued, Request, Waiting, Work};
 
 /// What a request works with: the open transaction, and what is written once at its end.
 pub(crate) struct Write {
@@ -86,8 +89,22 @@ impl Writer {
 
     /// Captures a batch, together with all batches that wait for the same commit.
     pub async fn capture(&self, batch: Arc<Vec<Incoming>>) -> Result<Vec<Receipt>, StoreError> {
-        let (answer, result) = oneshot::channel();
-        self.quick.send(Work::Capture(Capture { batch, result: None, answer }))?;
+        let (capture, result) = Queued::new(batch);
+        self.quick.send(Work::Capture(capture))?;
+        result.await.map_err(|_| closed())?
+    }
+
+    /// Enqueues new jobs, together with all others that wait for the same commit.
+    pub async fn enqueue(&self, jobs: NewJobs) -> Result<Result<(), JobId>, StoreError> {
+        let (enqueue, result) = Queued::new(jobs);
+        self.quick.send(Work::Enqueue(enqueue))?;
+        result.await.map_err(|_| closed())?
+    }
+
+    /// Moves a job, together with all others that wait for the same commit.
+    pub async fn change(&self, change: Arc<JobMove>) -> Result<Changed, StoreError> {
+        let (change, result) = Queued::new(change);
+        self.quick.send(Work::Change(change))?;
         result.await.map_err(|_| closed())?
     }
 

@@ -39,6 +39,7 @@ mod operations;
 mod paging;
 mod postgres_extract;
 mod postgres_faults;
+mod postgres_groups;
 mod postgres_holds;
 mod postgres_index;
 mod postgres_jobs;

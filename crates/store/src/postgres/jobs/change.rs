@@ -1,8 +1,9 @@
-//! One move of a job, with its letter, its queue's counts and its events: all of it, or nothing.
+//! Moves of jobs, each with its letter, its queue's counts and its events: all of it, or nothing.
 //!
 //! The job's row comes first: whoever has written it over the version it was read in is the only one who moves its
 //! letter. Where the letter may refuse, the row is locked first and written when it has not.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lazaret_core::filter::{Filter, Patterns};
@@ -10,7 +11,7 @@ use lazaret_core::gate::{Governance, Passed};
 use lazaret_core::id::{JobId, LetterId, RedriveId};
 use lazaret_core::key::CaptureKey;
 use lazaret_core::letter::Strategy;
-use lazaret_core::lifecycle::Action;
+use lazaret_core::lifecycle::{Action, Place};
 use lazaret_core::redrive::Outcome;
 use lazaret_core::time::Time;
 
@@ -24,7 +25,7 @@ use super::super::redrives::outcomes;
 use super::super::verdicts::{Mark, apply};
 use super::super::writer::Write;
 use super::row::{self, Before, Packed};
-use super::{live_letter, tell};
+use super::{letters_of, live_letter, tell};
 use crate::StoreError;
 use crate::audit::Actor;
 use crate::decision::Decided;
@@ -33,7 +34,7 @@ use crate::job::{ByHand, Changed, JobChange, JobEvent, LetterEffect, key_of};
 use crate::redrive::LetterCause;
 
 /// A change with everything done to it that needs no database.
-pub(in crate::postgres) struct Move {
+pub(in crate::postgres) struct JobMove {
     version: u64,
     after: Packed,
     key: CaptureKey,
@@ -66,8 +67,8 @@ pub(super) enum Ending {
     },
 }
 
-impl Move {
-    pub fn new(change: JobChange) -> Result<Move, StoreError> {
+impl JobMove {
+    pub fn new(change: JobChange) -> Result<JobMove, StoreError> {
         let (job, version) = change.before;
         if job != change.after.id {
             return Err(StoreError::Corrupt(format!("job {job} cannot become job {}", change.after.id)));
@@ -86,15 +87,39 @@ impl Move {
             LetterEffect::End { evidence } => Effect::Ends(Ending::Ended { evidence }),
         };
         let after = Packed::new(change.after)?;
-        Ok(Move { version, after, key, letter, events: change.events, by: change.by, at: change.at })
+        Ok(JobMove { version, after, key, letter, events: change.events, by: change.by, at: change.at })
+    }
+
+    /// The letter that it makes, if it makes one.
+    pub fn dies(&self) -> Option<&Incoming> {
+        match &self.letter {
+            Effect::Die(incoming) => Some(incoming),
+            Effect::None | Effect::Redrive(..) | Effect::Ends(_) => None,
+        }
     }
 
     /// When the letter is created that it makes, if it makes one.
-    pub fn dies_at(&self) -> Option<Time> {
-        match &self.letter {
-            Effect::Die(incoming) => Some(incoming.prepared.admitted.id.at()),
-            Effect::None | Effect::Redrive(..) | Effect::Ends(_) => None,
+    fn dies_at(&self) -> Option<Time> {
+        self.dies().map(|incoming| incoming.prepared.admitted.id.at())
+    }
+
+    /// How the job ended, if its letter may be out with it: only a job that left the dead letter has one that is out, so
+    /// most jobs need not be looked up.
+    fn ends_letter(&self) -> Option<Ending> {
+        match self.letter {
+            Effect::Ends(Ending::Confirmed { .. } | Ending::Ended { .. })
+                if self.after.job.re_enqueued_at.is_none() =>
+            {
+                None
+            }
+            Effect::Ends(ending) => Some(ending),
+            Effect::None | Effect::Die(_) | Effect::Redrive(..) => None,
         }
+    }
+
+    /// Whether it is written together with others: a person's decision and a letter that is sent are not.
+    fn is_grouped(&self) -> bool {
+        self.by.is_none() && !matches!(self.letter, Effect::Redrive(..))
     }
 }
 
@@ -104,11 +129,16 @@ pub(in crate::postgres) async fn carry_out(
     store: &PostgresStore,
     change: JobChange,
 ) -> Result<Changed, StoreError> {
-    let packed = Arc::new(Move::new(change)?);
+    let packed = Arc::new(JobMove::new(change)?);
     store.months.ensure(&store.lanes, packed.dies_at().into_iter()).await?;
-    let write = || {
+    let write = async || {
         let packed = Arc::clone(&packed);
-        store.writer.write(1, packed, |write, asked| Box::pin(self::change(write, asked)))
+        match packed.is_grouped() {
+            true => store.writer.change(packed).await,
+            false => {
+                store.writer.write(1, packed, |write, asked| Box::pin(change_by_hand(write, asked))).await
+            }
+        }
     };
     match store.months.after(write().await) {
         Err(error) if kind_of(&error) == Kind::NoMonth => {
@@ -120,43 +150,88 @@ pub(in crate::postgres) async fn carry_out(
     }
 }
 
-async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError> {
+/// Makes changes that are written together; the answers come in their order.
+pub(in crate::postgres) async fn change_all(
+    write: &mut Write,
+    changes: &[&JobMove],
+) -> Result<Vec<Changed>, StoreError> {
+    let mut changed = vec![Changed::Stale; changes.len()];
+    let mut open: Vec<usize> = (0..changes.len()).collect();
+    // A statement writes a row once: what else is asked of the same job comes after it.
+    while !open.is_empty() {
+        let mut seen = HashSet::with_capacity(open.len());
+        let (now, later): (Vec<usize>, Vec<usize>) =
+            open.into_iter().partition(|n| seen.insert(changes[*n].after.job.id));
+        let moves: Vec<&JobMove> = now.iter().map(|n| changes[*n]).collect();
+        for (n, done) in now.into_iter().zip(change_each(write, &moves).await?) {
+            if done {
+                changed[n] = Changed::Done;
+            }
+        }
+        open = later;
+    }
+    Ok(changed)
+}
+
+/// Makes changes of different jobs; says of each whether the job stood as it was read.
+async fn change_each(write: &mut Write, changes: &[&JobMove]) -> Result<Vec<bool>, StoreError> {
+    let rows: Vec<(&Packed, u64)> = changes.iter().map(|change| (&change.after, change.version)).collect();
+    let put = row::put_all(&write.conn, &rows).await?;
+    let stood: Vec<bool> = put.iter().map(Option::is_some).collect();
+    let done: Vec<(&JobMove, Before)> =
+        changes.iter().zip(put).filter_map(|(change, before)| Some((*change, before?))).collect();
+    let died: Vec<&[Incoming]> =
+        done.iter().filter_map(|(change, _)| change.dies()).map(std::slice::from_ref).collect();
+    if !died.is_empty() {
+        insert::insert(write, &died).await?;
+    }
+    settle_all(write, done.iter().map(|(change, _)| *change)).await?;
+    for (change, before) in done {
+        count_and_tell(write, change, before)?;
+    }
+    Ok(stood)
+}
+
+/// Settles the letters of jobs that have ended.
+async fn settle_all<'a>(
+    write: &mut Write,
+    changes: impl Iterator<Item = &'a JobMove>,
+) -> Result<(), StoreError> {
+    let ended: Vec<(&JobMove, Ending)> =
+        changes.filter_map(|change| Some((change, change.ends_letter()?))).collect();
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&CaptureKey> = ended.iter().map(|(change, _)| &change.key).collect();
+    for (n, letter) in letters_of(&write.conn, &keys, &[Place::Live]).await? {
+        let (change, ending) = &ended[n];
+        settle(write, change.after.job.id, letter, *ending, change.at).await?;
+    }
+    Ok(())
+}
+
+/// Counts a job in its queue as it is now, and tells what happened to it.
+fn count_and_tell(write: &mut Write, change: &JobMove, before: Before) -> Result<(), StoreError> {
     let job = &change.after.job;
-    let mut governed = None;
-    let put = match &change.letter {
-        Effect::None => row::put(&write.conn, &change.after, change.version).await?,
-        Effect::Redrive(letter, governance) => match redrive(write, change, *letter, *governance).await? {
-            Ok((before, cause)) => {
-                governed = cause;
-                Some(before)
-            }
-            Err(changed) => return Ok(changed),
-        },
-        Effect::Die(incoming) => {
-            let put = row::put(&write.conn, &change.after, change.version).await?;
-            if put.is_some() {
-                insert::insert_one(write, incoming).await?;
-            }
-            put
-        }
-        // Only a job that left the dead letter has a letter that is out: most jobs need not be looked up.
-        Effect::Ends(Ending::Confirmed { .. } | Ending::Ended { .. }) if job.re_enqueued_at.is_none() => {
-            row::put(&write.conn, &change.after, change.version).await?
-        }
-        Effect::Ends(ending) => {
-            let (put, letter) = tokio::try_join!(biased;
-                row::put(&write.conn, &change.after, change.version),
-                live_letter(&write.conn, &change.key)
-            )?;
-            if let (Some(_), Some(letter)) = (&put, letter) {
-                settle(write, job.id, letter, *ending, change.at).await?;
-            }
-            put
-        }
-    };
-    let Some(before) = put else { return Ok(Changed::Stale) };
+    if let Some((queue, state)) = before {
+        write.depths.add(&queue, state, -1, change.at);
+    }
+    write.depths.add(&job.queue, job.state, 1, change.at);
+    tell(write, job.id, &change.events, change.at)?;
+    if let Effect::Ends(Ending::Ended { evidence: "expired" }) = change.letter {
+        write.tally.note_job("job.expired", &job.queue, &job.job_type);
+    }
+    Ok(())
+}
+
+/// Makes a change that a person asked for, or that sends a letter.
+async fn change_by_hand(write: &mut Write, change: &JobMove) -> Result<Changed, StoreError> {
     let mut redriven = None;
-    if let Effect::Redrive(letter, _) = change.letter {
+    if let Effect::Redrive(letter, governance) = change.letter {
+        let (before, governed) = match redrive(write, change, letter, governance).await? {
+            Ok(sent) => sent,
+            Err(changed) => return Ok(changed),
+        };
         let nobody = Actor { name: BY.into(), role: "system".into(), request: None };
         let by = match &change.by {
             Some(by) => (&by.actor, by.reason.as_deref()),
@@ -166,14 +241,9 @@ async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError>
             Some(cause) => doors::record_governed(write, letter, cause, by, change.at)?,
             None => doors::record(write, Door::Single, vec![letter], by, change.at)?,
         });
-    }
-    if let Some((queue, state)) = before {
-        write.depths.add(&queue, state, -1, change.at);
-    }
-    write.depths.add(&job.queue, job.state, 1, change.at);
-    tell(write, job.id, &change.events, change.at)?;
-    if let Effect::Ends(Ending::Ended { evidence: "expired" }) = change.letter {
-        write.tally.note_job("job.expired", &job.queue, &job.job_type);
+        count_and_tell(write, change, before)?;
+    } else if change_each(write, &[change]).await? != [true] {
+        return Ok(Changed::Stale);
     }
     if let Some(by) = &change.by {
         put_on_record(write, change, by, redriven).await?;
@@ -184,7 +254,7 @@ async fn change(write: &mut Write, change: &Move) -> Result<Changed, StoreError>
 /// Writes who asked for a change. A job that has no letter is named as letters are found: by the id of the message.
 async fn put_on_record(
     write: &mut Write,
-    change: &Move,
+    change: &JobMove,
     by: &ByHand,
     redrive: Option<RedriveId>,
 ) -> Result<(), StoreError> {
@@ -212,7 +282,7 @@ async fn put_on_record(
 /// The job's pending letter goes out with the job: from now on a death of the job is a relapse.
 async fn redrive(
     write: &mut Write,
-    change: &Move,
+    change: &JobMove,
     letter: LetterId,
     governance: Governance,
 ) -> Result<Result<(Before, Option<LetterCause>), Changed>, StoreError> {

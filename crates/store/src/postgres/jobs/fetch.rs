@@ -18,7 +18,7 @@ use super::change::{Ending, settle};
 use super::row::{self, Packed};
 use super::{letters_of, tell};
 use crate::StoreError;
-use crate::job::{JobEvent, key_of};
+use crate::job::{JobEvent, StoredJob, key_of};
 use crate::worker::Wish;
 
 /// What a worker asks for.
@@ -91,14 +91,19 @@ pub(in crate::postgres) async fn anything(conn: &Conn, asked: &Fetch) -> Result<
     Ok(conn.query_opt(&anything_sql(), &binds).await?.is_some())
 }
 
-pub(in crate::postgres) async fn fetch(write: &mut Write, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
+/// Hands the next jobs to a worker; each comes with the version that it has from now on.
+pub(in crate::postgres) async fn fetch(
+    write: &mut Write,
+    asked: &Fetch,
+) -> Result<Vec<StoredJob>, StoreError> {
     let mut queues: Vec<&str> = asked.queues.iter().map(String::as_str).collect();
     let mut fetched = Vec::new();
     let mut may_expire = EXPIRED_PER_FETCH;
     while fetched.len() < asked.count && !queues.is_empty() {
         let waiting = next(&write.conn, &queues, asked.count - fetched.len(), asked).await?;
-        let (expired, waiting): (Vec<Job>, Vec<Job>) =
-            waiting.into_iter().partition(|job| job.is_expired(asked.at));
+        let (expired, waiting): (Vec<StoredJob>, Vec<StoredJob>) =
+            waiting.into_iter().partition(|stored| stored.job.is_expired(asked.at));
+        let expired: Vec<Job> = expired.into_iter().map(|stored| stored.job).collect();
         fetched.extend(take(write, waiting, asked).await?);
         // Only what has expired makes room for another look.
         if expired.is_empty() {
@@ -141,10 +146,15 @@ pub(super) fn next_sql() -> String {
 }
 
 /// The first jobs of queues: highest priority first, then who waits longest.
-async fn next(conn: &Conn, queues: &[&str], limit: usize, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
+async fn next(
+    conn: &Conn,
+    queues: &[&str],
+    limit: usize,
+    asked: &Fetch,
+) -> Result<Vec<StoredJob>, StoreError> {
     let running = Wish::Running.name();
     let found = conn.query(&next_sql(), &[&queues, &(limit as i64), &asked.worker, &running]).await?;
-    found.iter().map(|found| Ok(row::read(found)?.job)).collect()
+    found.iter().map(row::read).collect()
 }
 
 /// Looks at the heads of queues and locks only what has expired.
@@ -171,12 +181,16 @@ async fn next_expired(conn: &Conn, queues: &[&str], limit: usize, at: Time) -> R
     found.iter().map(|found| Ok(row::read(found)?.job)).collect()
 }
 
-async fn take(write: &mut Write, waiting: Vec<Job>, asked: &Fetch) -> Result<Vec<Job>, StoreError> {
+async fn take(
+    write: &mut Write,
+    waiting: Vec<StoredJob>,
+    asked: &Fetch,
+) -> Result<Vec<StoredJob>, StoreError> {
     if waiting.is_empty() {
         return Ok(waiting);
     }
     let mut taken = Vec::with_capacity(waiting.len());
-    for job in waiting {
+    for StoredJob { job, version } in waiting {
         write.depths.add(&job.queue, job.state, -1, asked.at);
         let job = job.fetched(asked.worker.as_deref(), asked.at, asked.visibility_ms).map_err(not_waiting)?;
         write.depths.add(&job.queue, job.state, 1, asked.at);
@@ -187,9 +201,10 @@ async fn take(write: &mut Write, waiting: Vec<Job>, asked: &Fetch) -> Result<Vec
             "attempt": job.attempt,
         });
         tell(write, job.id, &[JobEvent { kind: "job.started", data: data.to_string() }], asked.at)?;
-        taken.push(job);
+        taken.push(StoredJob { job, version: version + 1 });
     }
-    row::take(&write.conn, &taken).await?;
+    let jobs: Vec<&Job> = taken.iter().map(|stored| &stored.job).collect();
+    row::take(&write.conn, &jobs).await?;
     Ok(taken)
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use futures_util::future::try_join_all;
 use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::job::reenqueue::Override;
 use lazaret_core::job::{Job, NotRetried};
@@ -114,7 +113,8 @@ pub(in crate::postgres) async fn retry_held(
         move_all(write, &letters, from, to, Mark::Sends, at).await?;
     }
     let conn = &write.conn;
-    let put = try_join_all(returns.iter().map(|one| row::put(conn, &one.after, one.version))).await?;
+    let rows: Vec<(&Packed, u64)> = returns.iter().map(|one| (&one.after, one.version)).collect();
+    let put = row::put_all(conn, &rows).await?;
     for (Return { after, .. }, before) in returns.iter().zip(put) {
         match before {
             None => return Err(moved(after.job.id)),

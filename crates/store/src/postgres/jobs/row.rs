@@ -2,6 +2,7 @@
 //!
 //! A job comes out exactly as it went in; what it holds of JSON is kept as text and never looked into.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use lazaret_core::id::JobId;
@@ -12,6 +13,7 @@ use tokio_postgres::Row;
 
 use super::super::cell::{At, Bind, Cells, Uid, clean};
 use super::super::conn::Conn;
+use super::super::insert::chunks;
 use super::super::rows::unknown;
 use crate::StoreError;
 use crate::job::StoredJob;
@@ -63,30 +65,78 @@ returning id";
 
 /// Adds rows in this order; returns the ids that were free, each once.
 pub(super) async fn add(conn: &Conn, rows: &[&Packed]) -> Result<HashSet<JobId>, StoreError> {
-    let added = conn
-        .query(
-            ADD,
-            &[
-                &each(rows, |job| Uid(*job.id.bytes())),
-                &each(rows, |job| job.queue.as_str()),
-                &each(rows, |job| job.state.name()),
-                &each(rows, |job| i64::from(job.priority)),
-                &each(rows, |job| i64::from(job.attempt)),
-                &each(rows, |job| At(job.enqueued_at)),
-                &each(rows, |job| at(job.started_at)),
-                &each(rows, |job| job.held.as_ref().and_then(|held| held.worker.as_deref())),
-                &held(rows, |held| whole(held.visibility_ms)),
-                &held(rows, |held| At(held.until)),
-                &held(rows, |held| At(held.timeout_at)),
-                &each(rows, |job| at(due_at(job))),
-                &each(rows, |job| at(ended_at(job))),
-                &each(rows, |job| job.in_dead_letter),
-                &each(rows, |job| clean(&job.job_type)),
-                &rows.iter().map(|row| row.detail.as_slice()).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
-    added.iter().map(|row| Ok(JobId::from_bytes(row.id(0)?))).collect()
+    let mut added = HashSet::with_capacity(rows.len());
+    for chunk in chunks(rows, |row| row.detail.len()) {
+        let columns = JobColumns::of(chunk);
+        for row in conn.query(ADD, &columns.binds()).await? {
+            added.insert(JobId::from_bytes(row.id(0)?));
+        }
+    }
+    Ok(added)
+}
+
+/// Rows as lists, one for each column that a job is written in.
+struct JobColumns<'a> {
+    ids: Vec<Uid>,
+    queues: Vec<&'a str>,
+    states: Vec<&'static str>,
+    priorities: Vec<i64>,
+    attempts: Vec<i64>,
+    enqueued_at: Vec<At>,
+    started_at: Vec<Option<At>>,
+    workers: Vec<Option<&'a str>>,
+    visibility_ms: Vec<Option<i64>>,
+    held_until: Vec<Option<At>>,
+    timeout_at: Vec<Option<At>>,
+    due_at: Vec<Option<At>>,
+    ended_at: Vec<Option<At>>,
+    dead: Vec<bool>,
+    types: Vec<Cow<'a, str>>,
+    details: Vec<&'a [u8]>,
+}
+
+impl<'a> JobColumns<'a> {
+    fn of(rows: &[&'a Packed]) -> JobColumns<'a> {
+        JobColumns {
+            ids: each(rows, |job| Uid(*job.id.bytes())),
+            queues: each(rows, |job| job.queue.as_str()),
+            states: each(rows, |job| job.state.name()),
+            priorities: each(rows, |job| i64::from(job.priority)),
+            attempts: each(rows, |job| i64::from(job.attempt)),
+            enqueued_at: each(rows, |job| At(job.enqueued_at)),
+            started_at: each(rows, |job| at(job.started_at)),
+            workers: each(rows, |job| job.held.as_ref().and_then(|held| held.worker.as_deref())),
+            visibility_ms: held(rows, |held| whole(held.visibility_ms)),
+            held_until: held(rows, |held| At(held.until)),
+            timeout_at: held(rows, |held| At(held.timeout_at)),
+            due_at: each(rows, |job| at(due_at(job))),
+            ended_at: each(rows, |job| at(ended_at(job))),
+            dead: each(rows, |job| job.in_dead_letter),
+            types: each(rows, |job| clean(&job.job_type)),
+            details: rows.iter().map(|row| row.detail.as_slice()).collect(),
+        }
+    }
+
+    fn binds(&self) -> Vec<Bind<'_>> {
+        vec![
+            &self.ids,
+            &self.queues,
+            &self.states,
+            &self.priorities,
+            &self.attempts,
+            &self.enqueued_at,
+            &self.started_at,
+            &self.workers,
+            &self.visibility_ms,
+            &self.held_until,
+            &self.timeout_at,
+            &self.due_at,
+            &self.ended_at,
+            &self.dead,
+            &self.types,
+            &self.details,
+        ]
+    }
 }
 
 /// Takes back rows that this transaction has added.
@@ -96,54 +146,60 @@ pub(super) async fn take_back(conn: &Conn, added: &HashSet<JobId>) -> Result<(),
     Ok(())
 }
 
-/// Looks at the row first, because what it held is not known after the update. If somebody else changes it now, this
-/// waits, and finds another version.
+/// Locks the rows first, in the order of their ids, because what they held is not known after the update. If somebody else
+/// changes one now, this waits, and finds another version.
 const PUT: &str = "
-with before as (select id, queue, state
-                  from jobs
-                 where id = $1
-                   and version = $17
-                   for no key update)
+with before as (select j.id, j.queue, j.state, v.n
+                  from unnest($1::uuid[], $17::bigint[]) with ordinality as v (id, version, n)
+                  join jobs j on j.id = v.id and j.version = v.version
+                 order by j.id
+                   for no key update of j)
 update jobs j
-   set queue = $2, state = $3, priority = $4, attempt = $5, enqueued_at = $6, started_at = $7, worker = $8,
-       visibility_ms = $9, held_until = $10, timeout_at = $11, due_at = $12, ended_at = $13, dead = $14, type = $15,
-       detail = $16, version = j.version + 1
+   set queue = t.queue, state = t.state, priority = t.priority, attempt = t.attempt, enqueued_at = t.enqueued_at,
+       started_at = t.started_at, worker = t.worker, visibility_ms = t.visibility_ms, held_until = t.held_until,
+       timeout_at = t.timeout_at, due_at = t.due_at, ended_at = t.ended_at, dead = t.dead, type = t.type,
+       detail = t.detail, version = j.version + 1
   from before b
+  join unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::text[],
+              $9::bigint[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[],
+              $14::boolean[], $15::text[], $16::bytea[])
+  with ordinality as t (queue, state, priority, attempt, enqueued_at, started_at, worker, visibility_ms, held_until,
+                        timeout_at, due_at, ended_at, dead, type, detail, n) on t.n = b.n
  where j.id = b.id
-returning b.queue, b.state";
+returning b.n, b.queue, b.state";
 
 /// What was written over: the queue and the state of a row, or no row.
 pub(super) type Before = Option<(String, JobState)>;
 
-/// Writes a job over the version that was read, or as a new one if that is 0; nothing if it stands otherwise.
-pub(super) async fn put(conn: &Conn, packed: &Packed, version: u64) -> Result<Option<Before>, StoreError> {
-    if version == 0 {
-        let added = add(conn, &[packed]).await?;
-        return Ok((!added.is_empty()).then_some(None));
+/// Writes jobs over the versions that were read, or as new ones where that is 0; nothing where one stands otherwise. Each
+/// job is named once; the answers come in their order.
+pub(super) async fn put_all(conn: &Conn, rows: &[(&Packed, u64)]) -> Result<Vec<Option<Before>>, StoreError> {
+    let new: Vec<&Packed> = rows.iter().filter(|(_, version)| *version == 0).map(|(row, _)| *row).collect();
+    let added = if new.is_empty() { HashSet::new() } else { add(conn, &new).await? };
+    let mut put: Vec<Option<Before>> = rows
+        .iter()
+        .map(|(row, version)| (*version == 0 && added.contains(&row.job.id)).then_some(None))
+        .collect();
+    let known: Vec<usize> = (0..rows.len()).filter(|n| rows[*n].1 != 0).collect();
+    for chunk in chunks(&known, |n| rows[*n].0.detail.len()) {
+        let columns = chunk.iter().map(|n| rows[*n].0).collect::<Vec<_>>();
+        let columns = JobColumns::of(&columns);
+        let versions: Vec<i64> = chunk.iter().map(|n| whole(rows[*n].1)).collect();
+        let mut binds = columns.binds();
+        binds.push(&versions);
+        for row in conn.query(PUT, &binds).await? {
+            let before = Some((row.cell(1)?, state(row.cell(2)?)?));
+            if let Some(n) = chunk.get((row.count(0)? as usize).saturating_sub(1)) {
+                put[*n] = Some(before);
+            }
+        }
     }
-    let Packed { job, detail } = packed;
-    let held = job.held.as_ref();
-    let binds: [Bind<'_>; 17] = [
-        &Uid(*job.id.bytes()),
-        &job.queue,
-        &job.state.name(),
-        &i64::from(job.priority),
-        &i64::from(job.attempt),
-        &At(job.enqueued_at),
-        &at(job.started_at),
-        &held.and_then(|held| held.worker.as_deref()),
-        &held.map(|held| whole(held.visibility_ms)),
-        &held.map(|held| At(held.until)),
-        &held.map(|held| At(held.timeout_at)),
-        &at(due_at(job)),
-        &at(ended_at(job)),
-        &job.in_dead_letter,
-        &clean(&job.job_type),
-        detail,
-        &whole(version),
-    ];
-    let Some(row) = conn.query_opt(PUT, &binds).await? else { return Ok(None) };
-    Ok(Some(Some((row.cell(0)?, state(row.cell(1)?)?))))
+    Ok(put)
+}
+
+/// Writes one job over the version that was read, or as a new one if that is 0; nothing if it stands otherwise.
+pub(super) async fn put(conn: &Conn, packed: &Packed, version: u64) -> Result<Option<Before>, StoreError> {
+    Ok(put_all(conn, &[(packed, version)]).await?.pop().flatten())
 }
 
 const TAKE: &str = "
@@ -157,8 +213,8 @@ update jobs j
  where j.id = t.id";
 
 /// Writes what a fetch changes, which is in columns: the packed text stays as it is. The rows are locked.
-pub(super) async fn take(conn: &Conn, jobs: &[Job]) -> Result<(), StoreError> {
-    fn held<'a, T>(jobs: &'a [Job], of: impl Fn(&'a Held) -> T) -> Vec<Option<T>> {
+pub(super) async fn take(conn: &Conn, jobs: &[&Job]) -> Result<(), StoreError> {
+    fn held<'a, T>(jobs: &[&'a Job], of: impl Fn(&'a Held) -> T) -> Vec<Option<T>> {
         jobs.iter().map(|job| job.held.as_ref().map(&of)).collect()
     }
     let taken = conn

@@ -11,13 +11,14 @@ use lazaret_core::time::Time;
 use super::super::cell::{At, Bind, Cells, Uid};
 use super::super::conn::Conn;
 use super::super::counters::Counted;
+use super::super::events;
 use super::super::jobs::follow::{Jobs, follow, lock_jobs, withdraw};
 use super::super::jobs::retry::{Asked, Retried, retry_held};
 use super::super::redrives::doors::{self, Door};
 use super::super::rows;
 use super::super::trash::{self, Carried};
 use super::super::writer::Write;
-use super::{Mark, carry_out, count, ends, set, tell};
+use super::{Mark, carry_out, count, emit, ends, set};
 use crate::StoreError;
 use crate::decision::{Decided, Decision, Verb};
 use crate::engine::holds;
@@ -78,6 +79,7 @@ pub(in crate::postgres) async fn carry_out_all(
     if decision.verb == Verb::Retry {
         let done = going.iter().zip(&carried).filter(|(_, carried)| carried.decided == Decided::Done);
         let done: Vec<LetterId> = done.map(|((letter, _), _)| *letter).collect();
+        events::note_all(write, decision.verb.event(), &done).await?;
         let by = (&decision.actor, decision.reason.as_deref());
         doors::record(write, Door::Operation(operation), done, by, decision.at)?;
     }
@@ -87,7 +89,7 @@ pub(in crate::postgres) async fn carry_out_all(
             && let Some(carried) = carried.next()
         {
             if carried.decided == Decided::Done {
-                tell(write, *letter, decision, Some(operation), &carried).await?;
+                emit(write, *letter, decision, Some(operation), &carried)?;
             }
             *listed = Listed::Decided(carried.decided);
         }
@@ -112,7 +114,7 @@ async fn hold_gone(
         }
         let decided = holds::hold_moved(write, *letter, decision, operation).await?;
         if decided == Decided::Done {
-            tell(write, *letter, decision, Some(operation), &Carried::only(Decided::Done)).await?;
+            emit(write, *letter, decision, Some(operation), &Carried::only(Decided::Done))?;
         }
         *listed = Listed::Decided(decided);
     }

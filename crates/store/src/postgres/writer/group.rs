@@ -6,26 +6,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::try_join;
+use futures_util::future::{BoxFuture, try_join};
+use lazaret_core::id::JobId;
+use lazaret_core::letter::Receipt;
 use lazaret_core::limits;
 use tokio::sync::mpsc;
 
 use super::super::changes::CHANNEL;
 use super::super::conn::{AnswerLimit, Conn};
+use super::super::events;
 use super::super::failure::{Kind, kind_of};
-use super::super::jobs::queues;
-use super::super::{events, insert};
-use super::request::{Capture, Request, Work, broken};
+use super::super::insert::{self, Incoming};
+use super::super::jobs::change::{JobMove, change_all};
+use super::super::jobs::{self, NewJobs, queues};
+use super::request::{Queued, Request, Work, broken};
 use super::{Company, Surroundings, Write};
 use crate::StoreError;
 use crate::failure::FailurePoint;
+use crate::job::Changed;
 
 pub(super) struct Group {
-    captures: Vec<Capture>,
+    captures: Vec<Queued<Arc<Vec<Incoming>>, Vec<Receipt>>>,
+    enqueues: Vec<Queued<NewJobs, Result<(), JobId>>>,
+    changes: Vec<Queued<Arc<JobMove>, Changed>>,
     requests: Vec<Box<dyn Request>>,
     letters: usize,
     company: Company,
-    /// Captures are stored one by one, to find the one that fails.
+    /// What is otherwise written together is written one by one, to find the request that fails.
     apart: bool,
 }
 
@@ -36,8 +43,15 @@ const GATE: &str = "hashtextextended('lazaret writers', 0)";
 impl Group {
     pub fn new(first: Work) -> Group {
         let company = first.company();
-        let mut group =
-            Group { captures: Vec::new(), requests: Vec::new(), letters: 0, company, apart: false };
+        let mut group = Group {
+            captures: Vec::new(),
+            enqueues: Vec::new(),
+            changes: Vec::new(),
+            requests: Vec::new(),
+            letters: 0,
+            company,
+            apart: false,
+        };
         group.add(first);
         group
     }
@@ -46,6 +60,8 @@ impl Group {
         self.letters += work.letters();
         match work {
             Work::Capture(capture) => self.captures.push(capture),
+            Work::Enqueue(enqueue) => self.enqueues.push(enqueue),
+            Work::Change(change) => self.changes.push(change),
             Work::Request(request) => self.requests.push(request),
         }
     }
@@ -64,18 +80,26 @@ impl Group {
     }
 
     pub fn len(&self) -> usize {
-        self.captures.len() + self.requests.len()
+        self.captures.len() + self.enqueues.len() + self.changes.len() + self.requests.len()
     }
 
     /// What failed by itself, apart from the commit.
     pub fn failures(&self) -> impl Iterator<Item = &StoreError> {
-        let captures = self.captures.iter().filter_map(Capture::failure);
-        captures.chain(self.requests.iter().filter_map(|request| request.failure()))
+        let captures = self.captures.iter().filter_map(Queued::failure);
+        let jobs = self.enqueues.iter().filter_map(Queued::failure);
+        let jobs = jobs.chain(self.changes.iter().filter_map(Queued::failure));
+        captures.chain(jobs).chain(self.requests.iter().filter_map(|request| request.failure()))
     }
 
     pub fn answer(self, commit: Result<(), &StoreError>) {
         for capture in self.captures {
             capture.answer(commit);
+        }
+        for enqueue in self.enqueues {
+            enqueue.answer(commit);
+        }
+        for change in self.changes {
+            change.answer(commit);
         }
         for request in self.requests {
             request.answer(commit);
@@ -157,40 +181,96 @@ impl Group {
                 return Ok(false);
             }
         }
-        let mut captures: Vec<&mut Capture> =
-            self.captures.iter_mut().filter(|capture| capture.failure().is_none()).collect();
-        let step = if self.apart { 1 } else { captures.len().max(1) };
-        for together in captures.chunks_mut(step) {
-            let batches: Vec<&[_]> = together.iter().map(|capture| capture.batch.as_slice()).collect();
-            let stored = AssertUnwindSafe(insert::insert(write, &batches)).catch_unwind().await;
-            match stored.unwrap_or_else(|_| Err(broken())) {
-                Ok(receipts) => {
-                    for (capture, receipts) in together.iter_mut().zip(receipts) {
-                        capture.result = Some(Ok(receipts));
-                    }
-                }
-                Err(error) if is_of_all(&error) => return Err(error),
-                Err(error) => {
-                    fail(together, error, &mut self.apart);
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
+        let apart = &mut self.apart;
+        Ok(run_together(write, &mut self.enqueues, apart, enqueue_together, |_, _| false).await?
+            && run_together(write, &mut self.changes, apart, change_together, mend_change).await?
+            && run_together(write, &mut self.captures, apart, capture_together, mend_capture).await?)
     }
 }
 
-/// A failure of several batches is that of one of them: they are tried apart. A single one first goes without what was
-/// taken out of it for search, because that is what PostgreSQL may not like, and is never a reason to refuse a letter.
-fn fail(together: &mut [&mut Capture], error: StoreError, apart: &mut bool) {
-    match together {
-        [alone] if kind_of(&error) == Kind::Value && alone.batch.iter().any(|one| !one.is_bare()) => {
-            tracing::warn!(%error, "PostgreSQL does not take what was extracted from a letter, it goes without");
-            alone.batch.iter().for_each(insert::Incoming::make_bare);
+/// Writes requests of one kind by a few statements; the results come in their order.
+type Together<I, T> = for<'a> fn(&'a mut Write, &'a [&'a I]) -> BoxFuture<'a, Result<Vec<T>, StoreError>>;
+
+/// Writes all requests of a kind that have not failed; false if one fails now, or if they have to be tried one by one to
+/// find out which. `mend` changes a request that failed by itself so that it may be tried again.
+async fn run_together<I: Sync, T: Send>(
+    write: &mut Write,
+    queue: &mut [Queued<I, T>],
+    apart: &mut bool,
+    run: Together<I, T>,
+    mend: fn(&I, &StoreError) -> bool,
+) -> Result<bool, StoreError> {
+    let mut open: Vec<&mut Queued<I, T>> = queue.iter_mut().filter(|one| one.failure().is_none()).collect();
+    let step = if *apart { 1 } else { open.len().max(1) };
+    for together in open.chunks_mut(step) {
+        let done = {
+            let inputs: Vec<&I> = together.iter().map(|one| &one.input).collect();
+            AssertUnwindSafe(run(write, &inputs)).catch_unwind().await.unwrap_or_else(|_| Err(broken()))
+        };
+        match done {
+            Ok(results) => {
+                for (one, result) in together.iter_mut().zip(results) {
+                    one.result = Some(Ok(result));
+                }
+            }
+            Err(error) if is_of_all(&error) => return Err(error),
+            Err(error) => {
+                match together {
+                    [alone] if mend(&alone.input, &error) => {}
+                    [alone] => alone.result = Some(Err(error)),
+                    _ => *apart = true,
+                }
+                return Ok(false);
+            }
         }
-        [alone] => alone.result = Some(Err(error)),
-        _ => *apart = true,
     }
+    Ok(true)
+}
+
+fn capture_together<'a>(
+    write: &'a mut Write,
+    batches: &'a [&'a Arc<Vec<Incoming>>],
+) -> BoxFuture<'a, Result<Vec<Vec<Receipt>>, StoreError>> {
+    Box::pin(async move {
+        let batches: Vec<&[Incoming]> = batches.iter().map(|batch| batch.as_slice()).collect();
+        insert::insert(write, &batches).await
+    })
+}
+
+fn enqueue_together<'a>(
+    write: &'a mut Write,
+    asked: &'a [&'a NewJobs],
+) -> BoxFuture<'a, Result<Vec<Result<(), JobId>>, StoreError>> {
+    Box::pin(jobs::enqueue_all(write, asked))
+}
+
+fn change_together<'a>(
+    write: &'a mut Write,
+    changes: &'a [&'a Arc<JobMove>],
+) -> BoxFuture<'a, Result<Vec<Changed>, StoreError>> {
+    Box::pin(async move {
+        let changes: Vec<&JobMove> = changes.iter().map(|change| change.as_ref()).collect();
+        change_all(write, &changes).await
+    })
+}
+
+/// Leaves out what was taken out of letters for search, if PostgreSQL may have refused that: it is never a reason to refuse
+/// a letter.
+fn mend<'a>(letters: impl Iterator<Item = &'a Incoming> + Clone, error: &StoreError) -> bool {
+    if kind_of(error) != Kind::Value || letters.clone().all(Incoming::is_bare) {
+        return false;
+    }
+    tracing::warn!(%error, "PostgreSQL does not take what was extracted from a letter, it goes without");
+    letters.for_each(Incoming::make_bare);
+    true
+}
+
+fn mend_capture(batch: &Arc<Vec<Incoming>>, error: &StoreError) -> bool {
+    mend(batch.iter(), error)
+}
+
+fn mend_change(change: &Arc<JobMove>, error: &StoreError) -> bool {
+    mend(change.dies().into_iter(), error)
 }
 
 /// How one try to commit ended.

@@ -1,46 +1,60 @@
-//! What waits for the writer: batches to capture, which are stored together, and everything else one by one.
+//! What waits for the writer: captures, new jobs and ends of jobs, each kind written together by a few statements for the
+//! whole group, and everything else one by one.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use lazaret_core::id::LetterId;
+use lazaret_core::id::{JobId, LetterId};
 use lazaret_core::letter::Receipt;
 use tokio::sync::oneshot;
 
 use super::super::insert::Incoming;
+use super::super::jobs::NewJobs;
+use super::super::jobs::change::JobMove;
 use super::{Company, Weight, Write};
 use crate::StoreError;
+use crate::job::Changed;
 
 pub(super) enum Work {
-    Capture(Capture),
+    Capture(Queued<Arc<Vec<Incoming>>, Vec<Receipt>>),
+    Enqueue(Queued<NewJobs, Result<(), JobId>>),
+    Change(Queued<Arc<JobMove>, Changed>),
     Request(Box<dyn Request>),
 }
 
 impl Work {
     pub fn letters(&self) -> usize {
         match self {
-            Work::Capture(capture) => capture.batch.len(),
+            Work::Capture(capture) => capture.input.len(),
+            Work::Enqueue(enqueue) => enqueue.input.jobs.len(),
+            Work::Change(_) => 1,
             Work::Request(request) => request.letters(),
         }
     }
 
     pub fn company(&self) -> Company {
         match self {
-            Work::Capture(_) => Company::Welcome,
+            Work::Capture(_) | Work::Enqueue(_) | Work::Change(_) => Company::Welcome,
             Work::Request(request) => request.company(),
         }
     }
 }
 
-pub(super) struct Capture {
-    pub batch: Arc<Vec<Incoming>>,
-    pub result: Option<Result<Vec<Receipt>, StoreError>>,
-    pub answer: oneshot::Sender<Result<Vec<Receipt>, StoreError>>,
+/// One request of a kind that is written together with others of its kind.
+pub(super) struct Queued<I, T> {
+    pub input: I,
+    pub result: Option<Result<T, StoreError>>,
+    pub answer: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl Capture {
+impl<I, T> Queued<I, T> {
+    pub fn new(input: I) -> (Queued<I, T>, oneshot::Receiver<Result<T, StoreError>>) {
+        let (answer, result) = oneshot::channel();
+        (Queued { input, result: None, answer }, result)
+    }
+
     pub fn failure(&self) -> Option<&StoreError> {
         self.result.as_ref().and_then(|result| result.as_ref().err())
     }
