@@ -35,7 +35,7 @@ pub const ARCHIVE_FILE_BYTES: u64 = 128 * 1024 * 1024;
 pub const ARCHIVE_FILE_LETTERS_MAX: u64 = 100_000;
 pub const ARCHIVE_FILE_AGE_MS_MAX: u64 = 365 * 86_400_000;
 
-/// Bytes of a group of rows in a file, packed: whoever reads one letter unpacks a part of one group.
+/// Bytes of a row group, uncompressed: reading one letter decompresses a part of one group, and writing buffers one.
 pub const ARCHIVE_ROW_GROUP_BYTES: usize = 8 * 1024 * 1024;
 
 /// Letters of a file that are unpacked together.

@@ -202,7 +202,7 @@ async fn make(app: &App, id: FileId) -> Result<Made, ArchiveError> {
         after = Some(last.archived.entry);
         let packed = blocking(move || {
             let rows: Vec<Row> = waiting.into_iter().map(Row::of).collect();
-            writer.add(&rows).map_err(|error| error.to_string())?;
+            writer.add(rows).map_err(|error| error.to_string())?;
             Ok(writer)
         });
         writer = packed.await?.map_err(failed)?;

@@ -1,7 +1,6 @@
 //! Reading the rows of a file of the archive. Only of bytes that have the hash on record: what somebody else made or
 //! changed is never opened.
 
-use arrow_array::{Array, StructArray};
 use bytes::Bytes;
 use lazaret_core::attempt::{Attempt, LetterError};
 use lazaret_core::class::ErrorClass;
@@ -16,7 +15,8 @@ use lazaret_core::limits;
 use lazaret_core::origin::Origin;
 use lazaret_store::page::{Life, LifeAttempt};
 use lazaret_store::transfer::{DecisionRecord, Exported};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::reader::TreeBuilder;
 
 use super::row::Row;
 use super::schema::{Record, VERSION, VERSION_KEY, VERSION_WITHOUT_ORIGINS};
@@ -26,65 +26,67 @@ pub(super) fn each(
     content: Bytes,
     mut visit: impl FnMut(u64, Row) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let builder = open(content)?;
+    let reader = open(content)?;
     let mut number = 0;
-    visit_rows(builder.build(), |row| {
-        visit(number, row?)?;
-        number += 1;
-        Ok(())
-    })?;
+    for group in 0..reader.num_row_groups() {
+        visit_group(&reader, group, |_, row| {
+            visit(number, read(row)?)?;
+            number += 1;
+            Ok(())
+        })?;
+    }
     Ok(number)
 }
 
-/// Reads some rows, by their numbers in ascending order.
+/// Reads some rows, by their numbers in ascending order. Groups that hold none of them stay packed.
 pub(super) fn some(content: Bytes, numbers: &[u64]) -> Result<Vec<Row>, String> {
-    let builder = open(content)?;
-    let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-    let mut ranges = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let number = usize::try_from(*number).unwrap_or(usize::MAX);
-        if number >= rows {
-            return Err(format!("row {number} is asked for, and there are {rows}"));
-        }
-        ranges.push(number..number + 1);
-    }
-    let selection = RowSelection::from_consecutive_ranges(ranges.into_iter(), rows);
+    let reader = open(content)?;
+    let mut wanted = numbers.iter().copied().peekable();
     let mut found = Vec::with_capacity(numbers.len());
-    visit_rows(builder.with_row_selection(selection).build(), |row| {
-        found.push(row?);
-        Ok(())
-    })?;
-    if found.len() != numbers.len() {
-        return Err(format!("{} rows were asked for and {} found", numbers.len(), found.len()));
+    let mut first = 0;
+    for group in 0..reader.num_row_groups() {
+        let rows = reader.metadata().row_group(group).num_rows().cast_unsigned();
+        if wanted.peek().is_some_and(|number| *number < first + rows) {
+            visit_group(&reader, group, |at, row| {
+                if wanted.next_if_eq(&(first + at)).is_some() {
+                    found.push(read(row)?);
+                }
+                Ok(())
+            })?;
+        }
+        first += rows;
     }
-    Ok(found)
+    match wanted.next() {
+        Some(number) => Err(format!("row {number} is asked for, and there are {first}")),
+        None => Ok(found),
+    }
 }
 
-fn open(content: Bytes) -> Result<ParquetRecordBatchReaderBuilder<Bytes>, String> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(content).map_err(unreadable)?;
-    let metadata = builder.metadata().file_metadata().key_value_metadata();
+fn open(content: Bytes) -> Result<SerializedFileReader<Bytes>, String> {
+    let reader = SerializedFileReader::new(content).map_err(unreadable)?;
+    let metadata = reader.metadata().file_metadata().key_value_metadata();
     let version = metadata
         .and_then(|pairs| pairs.iter().find(|pair| pair.key == VERSION_KEY))
         .and_then(|pair| pair.value.as_deref());
     match version {
-        Some(VERSION | VERSION_WITHOUT_ORIGINS) => {
-            Ok(builder.with_batch_size(limits::ARCHIVE_ROWS_PER_BATCH))
-        }
+        Some(VERSION | VERSION_WITHOUT_ORIGINS) => Ok(reader),
         Some(other) => Err(format!("its columns have version {other}, and this server knows {VERSION}")),
         None => Err("it does not say which version its columns have".to_owned()),
     }
 }
 
-fn visit_rows(
-    reader: parquet::errors::Result<ParquetRecordBatchReader>,
-    mut visit: impl FnMut(Result<Row, String>) -> Result<(), String>,
+/// Shows the rows of a group with their numbers in it.
+fn visit_group(
+    reader: &SerializedFileReader<Bytes>,
+    group: usize,
+    mut visit: impl FnMut(u64, Record<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let reader = reader.map_err(unreadable)?;
-    for batch in reader {
-        let table = StructArray::from(batch.map_err(unreadable)?);
-        for at in 0..table.len() {
-            visit(read(Record { table: &table, at }))?;
-        }
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let group = reader.get_row_group(group).map_err(unreadable)?;
+    let tree = TreeBuilder::new().with_batch_size(limits::ARCHIVE_ROWS_PER_BATCH);
+    let rows = tree.as_iter(schema, group.as_ref()).map_err(unreadable)?;
+    for (at, row) in (0..).zip(rows) {
+        visit(at, Record(&row.map_err(unreadable)?))?;
     }
     Ok(())
 }

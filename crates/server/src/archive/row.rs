@@ -46,6 +46,16 @@ impl Row {
         self.exported.lives.iter().map(|(_, envelope)| envelope.body().len() as u64).sum()
     }
 
+    /// About how many bytes it takes in a file, unpacked.
+    pub(super) fn size(&self) -> usize {
+        let attempts = self.exported.attempts.iter().map(|it| {
+            let error = &it.attempt.error;
+            error.message.len() + error.backtrace.as_ref().map_or(0, String::len)
+        });
+        self.exported.lives.iter().map(|(_, envelope)| envelope.body().len()).sum::<usize>()
+            + attempts.sum::<usize>()
+    }
+
     /// What the store is told of it.
     pub(super) fn shelved(&self, row: u64) -> ShelvedRow {
         let (first_life, last_life) = self.lives();

@@ -1,11 +1,10 @@
-//! Making a file of the archive, in memory: a few letters at a time, so that only what is packed adds up.
+//! Writes an archive file in memory, one row group at a time, so that only compressed rows add up.
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
 use lazaret_core::attempt::LetterError;
+use lazaret_core::envelope::Envelope;
 use lazaret_core::header::headers_to_json;
 use lazaret_core::id::FileId;
 use lazaret_core::letter::{Hold, Letter, Resolution};
@@ -14,23 +13,27 @@ use lazaret_core::origin::Origin;
 use lazaret_core::time::Time;
 use lazaret_store::archive::{ShelvedRow, WrittenFile};
 use lazaret_store::page::LifeAttempt;
-use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, TypePtr};
 use sha2::{Digest, Sha256};
 
 use super::row::Row;
 use super::schema::{
-    Column, FILE_KEY, VERSION, VERSION_KEY, bytes, entry, flag, hex, list, long, long_or_null, number,
-    number_or_null, text, text_or_null, time, time_or_null,
+    BODY_PATH, Column, FILE_KEY, VERSION, VERSION_KEY, bytes, entry, flag, hex, list, long, long_or_null,
+    message, number, number_or_null, text, text_or_null, time, time_or_null,
 };
 
 /// A file that is being made.
 pub(super) struct Writer {
-    parquet: ArrowWriter<Vec<u8>>,
+    parquet: SerializedFileWriter<Vec<u8>>,
     rows: Vec<WrittenRow>,
+    /// Rows of the group that is not written yet.
+    waiting: Vec<Row>,
+    waiting_bytes: usize,
     body_bytes: u64,
     died: Option<(Time, Time)>,
 }
@@ -56,15 +59,15 @@ impl Writer {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("lazaret ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_max_row_group_bytes(Some(limits::ARCHIVE_ROW_GROUP_BYTES))
+            .set_column_dictionary_enabled(ColumnPath::new(BODY_PATH.map(str::to_owned).to_vec()), false)
             .set_key_value_metadata(Some(metadata))
             .build();
-        let parquet = ArrowWriter::try_new(Vec::new(), schema()?, Some(properties))?;
-        Ok(Writer { parquet, rows: Vec::new(), body_bytes: 0, died: None })
+        let parquet = SerializedFileWriter::new(Vec::new(), schema()?, Arc::new(properties))?;
+        let (rows, waiting) = (Vec::new(), Vec::new());
+        Ok(Writer { parquet, rows, waiting, waiting_bytes: 0, body_bytes: 0, died: None })
     }
 
-    pub(super) fn add(&mut self, rows: &[Row]) -> Result<(), ParquetError> {
-        self.parquet.write(&batch(rows)?)?;
+    pub(super) fn add(&mut self, rows: Vec<Row>) -> Result<(), ParquetError> {
         for row in rows {
             let died_at = row.exported.letter.died_at;
             self.died = Some(match self.died {
@@ -74,7 +77,26 @@ impl Writer {
             self.body_bytes += row.body_bytes();
             let shelved = row.shelved(self.rows.len() as u64);
             self.rows.push(WrittenRow { shelved, digest: row.digest() });
+            self.waiting_bytes += row.size();
+            self.waiting.push(row);
+            if self.waiting_bytes >= limits::ARCHIVE_ROW_GROUP_BYTES {
+                self.write_group()?;
+            }
         }
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.parquet.next_row_group()?;
+        for column in columns(&self.waiting) {
+            column.write(&mut group)?;
+        }
+        group.close()?;
+        self.waiting.clear();
+        self.waiting_bytes = 0;
         Ok(())
     }
 
@@ -87,7 +109,8 @@ impl Writer {
         self.body_bytes
     }
 
-    pub(super) fn finish(self) -> Result<Made, ParquetError> {
+    pub(super) fn finish(mut self) -> Result<Made, ParquetError> {
+        self.write_group()?;
         let content = Bytes::from(self.parquet.into_inner()?);
         let written = WrittenFile {
             letters: self.rows.len() as u64,
@@ -100,19 +123,17 @@ impl Writer {
     }
 }
 
-/// The columns of every file.
-pub(super) fn schema() -> Result<SchemaRef, ArrowError> {
-    Ok(batch(&[])?.schema())
+/// The schema of every file.
+pub(super) fn schema() -> Result<TypePtr, ParquetError> {
+    message(&columns(&[]))
 }
 
-fn batch(rows: &[Row]) -> Result<RecordBatch, ArrowError> {
+fn columns(rows: &[Row]) -> Vec<Column> {
     let mut columns = letters(rows);
-    columns.push(list("lives", lives(rows), rows.iter().map(|row| row.exported.lives.len()))?);
-    columns.push(list("attempts", attempts(rows), rows.iter().map(|row| row.exported.attempts.len()))?);
-    columns.push(list("decisions", decisions(rows), rows.iter().map(|row| row.exported.decisions.len()))?);
-    let fields: Vec<_> = columns.iter().map(Column::field).collect();
-    let arrays = columns.into_iter().map(Column::into_array).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+    columns.push(list("lives", lives(rows), rows.iter().map(|row| row.exported.lives.len())));
+    columns.push(list("attempts", attempts(rows), rows.iter().map(|row| row.exported.attempts.len())));
+    columns.push(list("decisions", decisions(rows), rows.iter().map(|row| row.exported.decisions.len())));
+    columns
 }
 
 fn letters(rows: &[Row]) -> Vec<Column> {
@@ -189,7 +210,7 @@ fn lives(rows: &[Row]) -> Vec<Column> {
         text("fingerprint", life().map(|life| life.fingerprint.as_str())),
         text("content_type", envelope().map(|envelope| envelope.content_type())),
         text("headers", headers),
-        bytes("body", envelope().map(|envelope| envelope.body().as_ref())),
+        bytes("body", envelope().map(Envelope::body)),
         long("body_bytes", envelope().map(|envelope| envelope.body().len() as u64)),
         text("sha256", envelope().map(|envelope| hex(envelope.sha256()))),
         number("fatal", life().map(|life| life.fatal)),
