@@ -332,7 +332,7 @@ async fn jobs(app: &Arc<App>, checks: &mut Checks) -> Result<(), Problem> {
         ),
         since: None,
         link: "/jobs?view=queues".to_owned(),
-        step: "Resume it when what it waits for is mended.",
+        step: "Resume it once the dependency is healthy.",
     });
     let stale = workers.items.iter().filter(|worker| worker.state == "stale" && worker.active_jobs > 0);
     let stale = stale.map(|worker| Finding {

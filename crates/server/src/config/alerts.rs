@@ -321,7 +321,7 @@ mod tests {
         for (bad, told) in [
             (receiver("type = 'pigeon'"), "not a type of receiver; known are log, webhook"),
             (receiver("type = 'webhook'"), "url is missing"),
-            (receiver("type = 'webhook'\nurl = 'http://127.0.0.1/x'"), "is not an address on the open net"),
+            (receiver("type = 'webhook'\nurl = 'http://127.0.0.1/x'"), "is a private address"),
             (receiver("type = 'pagerduty'"), "key is missing"),
             (receiver("type = 'smtp'\nhost = 'm'"), "from is missing"),
             (

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lazaret_server::audit::{self, AuditKey};
 use lazaret_server::config::{Config, StoreUrl};
-use lazaret_store::RedriveStore;
+use lazaret_store::AuditLog;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Numbers: statistics and the ledger, lines over time, and values that occur.
 
-mod ledger;
+pub(crate) mod ledger;
 mod series;
 mod stats;
 mod suggest;

@@ -145,8 +145,9 @@ pub(super) fn keep_mode(conn: &Connection, mode: Mode) -> Result<(), StoreError>
 mod tests {
     use lazaret_core::lifecycle::Status;
 
-    use super::super::retention::recount;
     use super::*;
+    use crate::engine::numbers::ledger::count_misplaced;
+    use crate::seam::ready;
 
     #[test]
     fn letters_deleted_before_there_was_an_archive_wait_for_their_file() {
@@ -204,6 +205,6 @@ mod tests {
             (([n; 16], "deleted".to_owned(), true, 14), (2, 500, at, "ana".to_owned(), "deleted".to_owned()))
         };
         assert_eq!(rows, [row(2, 800), row(1, 900)], "in the order in which they were deleted");
-        assert_eq!(recount::misplaced(&conn).unwrap(), 0);
+        assert_eq!(ready(count_misplaced(&mut conn)).unwrap(), 0);
     }
 }

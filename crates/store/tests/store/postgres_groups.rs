@@ -118,7 +118,8 @@ async fn requests_of_a_group_that_enqueue_the_same_id_fail_alone() {
         }
     }
     assert_eq!(taken, 1, "the id belongs to one request");
-    let rows: i64 = connect(&database).await.query_one("select count(*) from jobs", &[]).await.unwrap().get(0);
+    let rows: i64 =
+        connect(&database).await.query_one("select count(*) from jobs", &[]).await.unwrap().get(0);
     assert_eq!(rows, 15 + 2);
     books::agree(&*store).await;
     store.close().await.unwrap();

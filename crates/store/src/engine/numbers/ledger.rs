@@ -79,10 +79,16 @@ async fn wrong_counters(conn: &mut impl Conn) -> Result<u64, StoreError> {
         wrong += conn.ask(&query, wrong_rows).await?.into_iter().sum::<u64>();
     }
     wrong += conn.query_one(&WRONG_INCIDENTS, binds![unsettled()], wrong_rows).await?;
+    Ok(wrong + count_misplaced(conn).await? + holds::count_contradictions(conn).await?)
+}
+
+/// How many letters, keys and files contradict each other about where a letter is.
+pub(crate) async fn count_misplaced(conn: &mut impl Conn) -> Result<u64, StoreError> {
+    let mut wrong = 0;
     for check in MISPLACED {
         wrong += conn.query_one(check, &[], wrong_rows).await?;
     }
-    Ok(wrong + holds::count_contradictions(conn).await?)
+    Ok(wrong)
 }
 
 fn wrong_rows(row: &Row<'_>) -> Result<u64, StoreError> {
