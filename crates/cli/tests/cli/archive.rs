@@ -45,7 +45,7 @@ fn deleted_letters_are_in_the_archive_until_they_are_restored() {
     assert!(server.run(&["restore", &a]).fails(1).contains("cannot restore"));
     assert!(server.run(&["show", &a]).ok().contains("pending"));
     assert!(!server.run(&["archive", "ls"]).ok().contains(&a));
-    assert!(server.run(&["archive", "show", &a]).fails(1).contains("is live"));
+    assert!(server.run(&["archive", "show", &a]).fails(1).contains("is not archived"));
     assert!(server.run(&["archive", "show", NOBODY]).fails(1).contains("not found"));
     assert!(server.run(&["ledger", "verify"]).ok().ends_with("unaccounted: 0\n"));
 }

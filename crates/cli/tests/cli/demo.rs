@@ -50,7 +50,7 @@ fn the_demo_shows_queues_workers_jobs_and_their_dead_letters() {
     let incident = server.json(&["incident", "show", letter["incidentId"].as_str().unwrap()]);
     assert!(incident["count"].as_u64().unwrap() > 10, "{incident}");
     let shown = server.run(&["jobs", "show", letter["eventId"].as_str().unwrap()]).ok();
-    assert!(shown.contains("failed runs (3)") && shown.contains("lazaret incident show "), "{shown}");
+    assert!(shown.contains("failed attempts (3)") && shown.contains("lazaret incident show "), "{shown}");
 
     // The cause of the bad deploy is written down before the worker begins: its letters can be put back.
     let plan =

@@ -125,7 +125,7 @@ fn a_first_letter_that_fails_keeps_the_others_back() {
     has(&watched.stdout, &["paused", "canaries: "]);
     has(&watched.stderr, &[&format!("lazaret redrive resume {run}"), "--outcome failed"]);
     assert!(receiver.received().len() <= 2, "only the first ones were sent");
-    has(&server.run(&["redrive", "show", &run]).ok(), &["what went wrong", "failed", "500"]);
+    has(&server.run(&["redrive", "show", &run]).ok(), &["failures", "failed", "500"]);
     let cancelled = server.run(&["redrive", "cancel", &run, "--reason", "wrong fix"]).ok();
     assert_eq!(cancelled, format!("{run} is cancelled\n"));
     assert_eq!(server.json(&["ls", "type:order.created"])["total"], 8);

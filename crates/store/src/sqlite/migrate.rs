@@ -205,6 +205,7 @@ mod tests {
             (([n; 16], "deleted".to_owned(), true, 14), (2, 500, at, "ana".to_owned(), "deleted".to_owned()))
         };
         assert_eq!(rows, [row(2, 800), row(1, 900)], "in the order in which they were deleted");
+        drop(statement);
         assert_eq!(ready(count_misplaced(&mut conn)).unwrap(), 0);
     }
 }
