@@ -69,6 +69,9 @@ pub struct Browser {
     forgiven: RefCell<Vec<String>>,
 }
 
+/// Scrolls an element out from under what sticks to the top, if it is there.
+const SHOW: &str = "arguments[0].scrollIntoView({block: 'nearest'})";
+
 impl Browser {
     /// Starts one; shows nothing yet.
     pub fn start(root: &str, look: Look) -> Browser {
@@ -236,6 +239,8 @@ impl Browser {
             if self.driver.ask("GET", &format!("element/{element}/enabled"), &Value::Null)? != json!(true) {
                 return Ok(None);
             }
+            // WebDriver takes what lies under a sticky header for visible.
+            self.run(SHOW, &json!([{ELEMENT: element}]))?;
             self.driver.ask("POST", &format!("element/{element}/click"), &json!({})).map(Some)
         });
     }

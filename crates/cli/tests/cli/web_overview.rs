@@ -27,7 +27,7 @@ fn a_newcomer_opens_the_demo_and_finds_every_place() {
         "Audit",
         "Settings",
     ] {
-        browser.click(&link(place).within(css("nav[aria-label=Places]")));
+        browser.click(&link(place).within(css("nav[aria-label='Main navigation']")));
         browser.find_one(&heading(place));
         assert!(browser.title().contains(&format!("{place} · Lazaret")), "{}", browser.title());
         assert_eq!(browser.address().trim_start_matches('/'), place.to_lowercase());

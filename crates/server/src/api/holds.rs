@@ -310,7 +310,7 @@ pub(crate) async fn release(
     fields.end()?;
     let hold = found(&app, id).await?;
     let Some(reason) = reason else {
-        return Err(Problem::new(Code::ReasonRequired, "to release reason required")
+        return Err(Problem::new(Code::ReasonRequired, "reason required to release a hold")
             .with("field", "reason")
             .hint(r#"send {"reason":"…"}: it is recorded in the audit log"#));
     };

@@ -193,7 +193,7 @@ async fn what_is_asked_of_incidents_is_asked_by_the_known_words() {
         ("limit=0", "1 to 500"),
         ("text=", "empty"),
         ("since=soon", "since"),
-        ("type=a&type=b", "type is given twice"),
+        ("type=a&type=b", "type given twice"),
     ] {
         let problem = app.get(&format!("/api/v1/incidents?{query}")).await.problem(400, "bad_request");
         assert!(problem.to_string().contains(said), "{query}: {problem}");

@@ -281,6 +281,8 @@ async fn a_rule_that_fails_holds_up_no_other() {
     )
     .await;
     let (a, b) = (dead(&app, "a", "Boom").await, dead(&app, "b", "Boom").await);
+    // Listed now, so that the commit that fails is the first rule's.
+    app.get("/api/v1/dead-letters").await.expect(200);
     app.store.failures().plan(FailurePoint::Commit, Failure::Unavailable, 1);
     assert_eq!(replay::tick(&app.app).await.unwrap(), Progress::Idle);
     assert_eq!((state(&app, &a).await.as_str(), state(&app, &b).await.as_str()), ("discarded", "available"));

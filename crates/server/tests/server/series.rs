@@ -67,10 +67,10 @@ async fn what_is_asked_of_lines_is_asked_within_bounds() {
         ("value=a", "requires by"),
         ("incident=019a8b1c-7e00-7000-8000-000000000000&by=queue", "conflicts"),
         ("since=2h&until=3h", "before until"),
-        ("step=minute&since=15d", "at most 20000"),
-        ("since=2000-01-01T00:00:00Z", "at most 20000"),
+        ("step=minute&since=15d", "maximum is 20000"),
+        ("since=2000-01-01T00:00:00Z", "maximum is 20000"),
         ("until=2026-11-15T00:00:00", "until"),
-        (&format!("by=queue&{many}"), "at most 20"),
+        (&format!("by=queue&{many}"), "maximum is 20"),
     ] {
         let problem = app.get(&format!("/api/v1/series?{query}")).await.problem(400, "bad_request");
         assert!(problem.to_string().contains(said), "{query}: {problem}");

@@ -62,7 +62,7 @@ async fn a_replay_rule_is_shown_with_what_it_did_and_switched() {
     while replay::tick(&app.app).await.unwrap() == Progress::More {}
     let text = page(&app, "/rules").await;
     assert!(
-        text.contains("<td data-name=\"put back\" class=\"number\">1</td>") && !text.contains("never"),
+        text.contains("<td data-name=\"replayed\" class=\"number\">1</td>") && !text.contains("never"),
         "{text}"
     );
     let name = [("name", "connections")];

@@ -194,7 +194,7 @@ async fn private_addresses_are_refused_by_number_and_by_name() {
             lazaret_server::clock::Clock::System,
         );
         let why = made.map(|_| ()).unwrap_err();
-        assert!(why.contains("is not an address on the open net; set allow_private = true"), "{host}: {why}");
+        assert!(why.contains("is a private address; set allow_private = true"), "{host}: {why}");
     }
     // A name of this machine that does not look like one is found out when it is looked up.
     let name = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
