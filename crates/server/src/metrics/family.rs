@@ -67,13 +67,16 @@ impl Sample for Histogram {
     }
 }
 
+/// Values of labels with what is counted under them, in the order of the values.
+type Series<const N: usize, M> = Vec<([String; N], M)>;
+
 /// The series of one metric, told apart by `N` labels.
 #[derive(Clone, Debug)]
 pub(super) struct Family<const N: usize, M> {
     labels: [&'static str; N],
     begin: fn() -> M,
-    /// In the order of their values, so that a series is found without a copy of them: every request counts in several.
-    series: Arc<RwLock<Vec<([String; N], M)>>>,
+    /// Ordered, so that a series is found without a copy of its labels: every request counts in several.
+    series: Arc<RwLock<Series<N, M>>>,
 }
 
 impl<const N: usize, M: Sample> Family<N, M> {

@@ -70,7 +70,9 @@ const RULES: &[MetricRule] = &[
 ];
 
 /// A graph of the dashboard: its title, its unit, and its lines with their names.
-const PANELS: &[(&str, &str, &[(&str, &str)])] = &[
+type Panel = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const PANELS: &[Panel] = &[
     ("Firing alerts", "short", &[("sum by (severity) (lazaret_alerts{state=\"firing\"})", "{{severity}}")]),
     ("Pending letters", "short", &[("sum by (source) (lazaret_letters{status=\"pending\"})", "{{source}}")]),
     (
@@ -125,7 +127,7 @@ pub fn prometheus_rules() -> String {
 
 /// The dashboard as a file for Grafana.
 pub fn grafana_dashboard() -> String {
-    let panel = |(index, (title, unit, lines)): (usize, &(&str, &str, &[(&str, &str)]))| {
+    let panel = |(index, (title, unit, lines)): (usize, &Panel)| {
         let target = |(line, (expr, legend)): (usize, &(&str, &str))| json!({"expr": expr, "legendFormat": legend, "refId": char::from(b'A' + line as u8).to_string()});
         json!({
             "id": index + 1,
