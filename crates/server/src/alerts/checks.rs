@@ -150,7 +150,7 @@ async fn regressed(app: &Arc<App>, checks: &mut Checks) -> Result<(), Problem> {
         what: format!("{} ({} letters)", incident.title, grouped(incident.count)),
         since: Some(incident.last_seen_at),
         link: format!("/incidents/{}", incident.id),
-        step: "It came back after its fix: analyse it again before anything is put back.",
+        step: "Regressed after its fix: revise the RCA before the next redrive.",
     });
     let detail = format!("{} came back after their fix", grouped(list.total));
     checks.add("Incidents", detail, "/incidents?state=regressed", found.collect());

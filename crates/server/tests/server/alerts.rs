@@ -261,9 +261,11 @@ async fn two_instances_on_one_store_notify_once() {
     for n in 0..20 {
         app.report(&entry(&format!("e{n}"))).await;
         let both = tokio::join!(alerts::tick(&app.app), alerts::tick(&other));
-        (both.0.unwrap(), both.1.unwrap());
+        both.0.unwrap();
+        both.1.unwrap();
         let both = tokio::join!(alerts::deliver(&app.app), alerts::deliver(&other));
-        (both.0.unwrap(), both.1.unwrap());
+        both.0.unwrap();
+        both.1.unwrap();
         app.pass(1_000);
     }
     app.pass(10_000);
