@@ -1,8 +1,8 @@
-//! Replays: what a standing rule finds to put back, and the putting back.
+//! Replays: the letters a replay rule finds, and their redrive.
 //!
 //! A rule looks at pending letters of jobs in the order of their deaths, by an index that holds no others. What it has
-//! put back as often as it may stays pending for good, so each rule remembers in memory how far it has come and goes on
-//! from there: letters that it cannot put back are met once in a round and not at every look. A round ends after a while
+//! replayed as often as it may stays pending for good, so each rule remembers in memory how far it has come and goes on
+//! from there: letters that it cannot replay are met once in a round and not at every look. A round ends after a while
 //! and whenever letters come to wait again by hand, because those may lie behind the place reached. Where any instance may
 //! have made them wait, they are counted in the store.
 
@@ -77,7 +77,7 @@ pub(crate) struct Look {
     pub waiting_again: u64,
 }
 
-/// A letter that a rule has not put back as often as it may.
+/// A letter that a rule may still replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub key: DeathKey,

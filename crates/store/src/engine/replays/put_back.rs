@@ -75,7 +75,7 @@ struct Found {
     letter_type: String,
 }
 
-/// In the order of ids, so that two instances that put back the same letters never wait for each other in a circle.
+/// In the order of ids, so that two instances that replay the same letters cannot deadlock.
 const LOCK_FOUND: Sql = sql!(
     "
 select l.id, l.life, l.status, l.source, l.event_id, l.queue, l.type
@@ -148,7 +148,7 @@ async fn replay_one(
     Ok(Replayed::Done)
 }
 
-/// How often a letter was put back, by one rule and by any.
+/// How often a letter was replayed, by one rule and by any.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     by_rule: u64,

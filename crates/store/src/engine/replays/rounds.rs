@@ -27,7 +27,7 @@ pub(crate) struct Round {
     pub waiting_again: Option<u64>,
     /// Everything up to here was looked at and not given.
     pub place: Option<DeathKey>,
-    /// Letters behind it that could not be put back.
+    /// Letters behind it that could not be replayed.
     pub passed: Arc<HashSet<LetterId>>,
 }
 
@@ -106,7 +106,7 @@ impl Rounds {
         *round = now;
     }
 
-    /// Remembers letters that could not be put back: they must not be given again and again in place of others.
+    /// Remembers letters that could not be replayed: they must not be given again and again in place of others.
     pub(super) fn pass(&self, replay: &Replay, outcomes: &[Replayed]) {
         let mut all = self.all();
         let Some(round) = all.get_mut(&replay.rule) else { return };
